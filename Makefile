@@ -84,8 +84,7 @@ test-release: ## install what is in release/ in clean systems without Go, by tar
 	$(call need,rpm,rpm,rpm)
 	tools/packaging/test-release.sh
 
-# The runner says what it does and how long it takes, and shows what was skipped for a missing tool.
-RUNTESTS = GO="$(GO)" PYTHON="$(PYTHON)" CGO_ENABLED=0 $(GO) run -trimpath ./tools/packaging/runtests -toolkit "$(TESTKIT)"
+RUNTESTS = GO="$(GO)" PYTHON="$(PYTHON)" tools/packaging/test.sh "$(TESTKIT)"
 
 test: ## run the tests: 5 minutes on 2 cores, the same every time
 	$(needgo)
@@ -116,7 +115,7 @@ test-check: ## the long tests of the checker: each wrong and right program 100 t
 	CHECK_RANDOM=$(RANDOM) $(GO) test -count=1 -timeout 60m -v ./internal/checktest
 	ROPEWAY_CHECK_REPEAT=$(REPEAT) $(GO) test -count=1 -timeout 180m -run TestCheckPrograms ./capi/test
 
-ARM64 := memcopy arena core driver/soft conformance modeltest
+ARM64 := memcopy arena core core/memory core/transfer driver/soft conformance
 
 test-arm64: ## run the tests of the core and the software device for arm64, in qemu
 	$(needgo)
@@ -257,7 +256,7 @@ check-noasm:
 
 check-lint:
 	$(needgo)
-	GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO) tool staticcheck ./...
+	GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO) tool -modfile=tools/tools.mod staticcheck ./...
 
 check-tidy:
 	$(needgo)

@@ -11,8 +11,8 @@ import (
 )
 
 // Batch is a list of copies that run in any order among themselves. All of them go from host to device, or all from
-// device to host; the first one decides, and a copy that goes the other way, or stays on one side, is refused. A batch
-// can be used many times; it must not be changed during a call with it.
+// device to host; the first copy determines the direction, and copies in another direction are refused. A batch can
+// be used many times; it must not be changed during a call with it.
 type Batch struct {
 	dsts, srcs []core.Addr
 	sizes      []uint64
@@ -28,7 +28,7 @@ type Batch struct {
 	badAt      int
 }
 
-// batchBuffer is a buffer of a batch and where it was first used.
+// batchBuffer is a buffer of a batch, with the argument and index of its first use.
 type batchBuffer struct {
 	buf *Buffer
 	arg string
@@ -64,7 +64,7 @@ func (b *Batch) Add(dst, src Span) {
 	b.maxs = append(b.maxs, uint64(dst.n))
 }
 
-// remember keeps what a span needs: that its buffer is not freed, that its memory stays.
+// remember records the buffer of a span, to check later that it was not freed, and keeps pageable memory alive.
 func (b *Batch) remember(arg string, s Span) {
 	if s.buf != nil {
 		if n := len(b.buffers); n < 2 || b.buffers[n-1].buf != s.buf && b.buffers[n-2].buf != s.buf {
@@ -133,8 +133,8 @@ func (s *Stream) CopyBatch(b *Batch) error {
 	return s.d.result(err)
 }
 
-// CopyBatch copies the batch, at most 4096 segments, and returns when all bytes are there; nothing is copied unless
-// every segment is valid.
+// CopyBatch copies the batch, at most 4096 segments, and returns when all bytes have arrived; nothing is copied
+// unless every segment is valid.
 func (d *Device) CopyBatch(b *Batch) error {
 	if err := b.check(d.r, "aclrtMemcpyBatch"); err != nil {
 		return err
@@ -147,8 +147,8 @@ func (d *Device) CopyBatch(b *Batch) error {
 	return d.result(err)
 }
 
-// Descriptor describes a copy inside a device. It lives in device memory and is read when the copy runs, so work
-// queued earlier may rewrite it, and one descriptor can be submitted many times.
+// Descriptor describes a copy inside a device. It is in device memory and is read when the copy runs, so work queued
+// earlier may rewrite it, and one descriptor can be submitted many times.
 type Descriptor struct {
 	mem *Buffer
 }
@@ -166,8 +166,8 @@ func (d *Device) NewDescriptor() (*Descriptor, error) {
 	return &Descriptor{mem}, nil
 }
 
-// Set writes what to copy: src to the beginning of dst, at most 4 GiB minus one byte. It is done when the call
-// returns.
+// Set makes the descriptor describe a copy of src to the beginning of dst, at most 4 GiB minus one byte. The
+// descriptor is written when the call returns.
 func (c *Descriptor) Set(dst, src Span) error {
 	const api = "aclrtSetMemcpyDesc"
 	r := c.mem.d.r

@@ -20,7 +20,7 @@ type Buffer struct {
 	host    []byte // nil for device memory
 	device  bool
 	foreign bool // memory of another process
-	goes    bool // with its device
+	goes    bool // it is freed with its device
 	free    func(*core.Thread, core.Addr) *core.Error
 	freed   atomic.Bool
 }
@@ -31,7 +31,7 @@ var (
 	_ io.Closer   = (*Buffer)(nil)
 )
 
-// Len returns how many bytes the buffer has.
+// Len returns the size of the buffer in bytes.
 func (b *Buffer) Len() int { return b.n }
 
 // Ptr returns the buffer's address. A device address faults if the host touches it.
@@ -56,8 +56,8 @@ func (b *Buffer) Bytes() []byte {
 // OnDevice reports whether this is device memory.
 func (b *Buffer) OnDevice() bool { return b.device }
 
-// ReadAt copies from the buffer, from offset off on, and returns when the bytes are in p. It waits for no stream. At
-// the end of the buffer it returns io.EOF.
+// ReadAt copies from the buffer, starting at offset off, and returns when the bytes are in p. It does not wait for
+// streams. At the end of the buffer it returns io.EOF.
 func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
 	n, err := b.room("src", len(p), off)
 	if n > 0 && err == nil {
@@ -72,8 +72,8 @@ func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// WriteAt copies to the buffer, from offset off on, and returns when the bytes are there. It waits for no stream. At
-// the end of the buffer it returns io.ErrShortWrite.
+// WriteAt copies to the buffer, starting at offset off, and returns when the bytes are there. It does not wait for
+// streams. At the end of the buffer it returns io.ErrShortWrite.
 func (b *Buffer) WriteAt(p []byte, off int64) (int, error) {
 	n, err := b.room("dst", len(p), off)
 	if n > 0 && err == nil {
@@ -88,7 +88,7 @@ func (b *Buffer) WriteAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// room returns how many of n bytes lie in the buffer from offset off on.
+// room returns how many of n bytes at offset off are in the buffer.
 func (b *Buffer) room(arg string, n int, off int64) (int, error) {
 	if p := b.problem(b.d.r); p != "" {
 		return 0, filled(b.d.r, "aclrtMemcpy", arg, b.All())
@@ -113,7 +113,7 @@ func (b *Buffer) Close() error {
 // All returns the whole buffer as a span.
 func (b *Buffer) All() Span { return Span{buf: b, addr: b.addr, n: b.n} }
 
-// Range returns n bytes from offset off on. A span that does not lie in the buffer is an error when it is used.
+// Range returns the n bytes at offset off. A span that exceeds the buffer is an error when it is used.
 func (b *Buffer) Range(off, n int) Span {
 	s := Span{buf: b, addr: b.addr + core.Addr(off), n: n}
 	s.bad = off < 0 || n < 0 || off > b.n || n > b.n-off
@@ -123,13 +123,13 @@ func (b *Buffer) Range(off, n int) Span {
 // Span is a range of memory that a copy reads or writes. The zero Span is NULL.
 type Span struct {
 	buf  *Buffer   // nil for pageable memory
-	addr core.Addr // where it is
-	n    int       // how long
-	bad  bool      // does not lie in its buffer
+	addr core.Addr // address of the range
+	n    int       // bytes
+	bad  bool      // exceeds its buffer
 	keep []byte    // pageable memory, kept alive
 }
 
-// Len returns how many bytes the span has.
+// Len returns the size of the span in bytes.
 func (s Span) Len() int { return s.n }
 
 // Buffer returns the buffer that the span is a part of, and the offset there; nil for pageable memory.
@@ -145,7 +145,7 @@ func Pageable(b []byte) Span {
 	return Span{addr: core.AddrOf(b), n: len(b), keep: b}
 }
 
-// pageable reports whether the span is ordinary memory; there is none to wait for in an empty one.
+// pageable reports whether the span is ordinary memory and not empty.
 func (s *Span) pageable() bool { return s.buf == nil && s.n > 0 }
 
 // otherRuntime is the text of the error for objects of another runtime, whose addresses and handles are not valid here.
@@ -176,7 +176,8 @@ func (s *Span) problem(r *Runtime) string {
 	return ""
 }
 
-// usable refuses spans of buffers that were freed or belong to another runtime, and spans outside of their buffer.
+// usable returns an error for spans of buffers that were freed or belong to another runtime, and spans that exceed
+// their buffer.
 func usable(r *Runtime, api string, dst, src Span) error {
 	if err := filled(r, api, "dst", dst); err != nil {
 		return err
@@ -184,7 +185,7 @@ func usable(r *Runtime, api string, dst, src Span) error {
 	return filled(r, api, "src", src)
 }
 
-// filled is usable for calls that have one span, called arg.
+// filled is usable for calls with a single span, whose argument is arg.
 func filled(r *Runtime, api, arg string, dst Span) error {
 	p := dst.problem(r)
 	switch {
@@ -235,7 +236,7 @@ func View[T Number](b *Buffer) (Array[T], error) {
 
 func array[T Number](b *Buffer, err error) (Array[T], error) { return Array[T]{b}, err }
 
-// bytesFor returns the bytes of n numbers; -1, which is refused, if n is negative or that overflows.
+// bytesFor returns the size of n numbers in bytes; -1, which is refused, if n is negative or the size overflows.
 func bytesFor[T Number](n int) int {
 	size := sizeOf[T]()
 	if bytes := n * size; n >= 0 && bytes/size == n {
@@ -247,7 +248,7 @@ func bytesFor[T Number](n int) int {
 // Buffer returns the memory as bytes.
 func (a Array[T]) Buffer() *Buffer { return a.buf }
 
-// Len returns how many numbers there are.
+// Len returns the number of elements.
 func (a Array[T]) Len() int { return a.buf.n / sizeOf[T]() }
 
 // Values returns the memory itself, nil for device memory and after Close. The slice must not be used after Close.
@@ -262,7 +263,7 @@ func (a Array[T]) Values() []T {
 // All returns the whole array as a span.
 func (a Array[T]) All() Span { return a.buf.All() }
 
-// Range returns n numbers from number off on. A span that does not lie in the array is an error when it is used.
+// Range returns the n numbers at index off. A span that exceeds the array is an error when it is used.
 func (a Array[T]) Range(off, n int) Span {
 	if off < 0 || n < 0 || off > a.Len() || n > a.Len()-off {
 		return a.buf.Range(-1, 0)

@@ -22,16 +22,16 @@ type Device struct {
 // ID returns the device's number.
 func (d *Device) ID() int { return d.id }
 
-// location is the device as memory's place.
+// location returns the device as a location of memory.
 func (d *Device) location() abi.MemLocation {
 	return abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: uint32(d.id)}
 }
 
-// gone reports whether the device was closed as often as it was taken: its memory is not there any more.
+// gone reports whether the device was closed as often as it was opened, so that its memory is freed.
 func (d *Device) gone() bool { return d.t.Current() == nil }
 
-// Close ends the use of the device. When it is closed as often as it was taken, its streams, events and memory are
-// closed, and what is still queued is dropped. Closing one Device twice is an error.
+// Close ends the use of the device. When it is closed as often as [Runtime.Device] returned it, its streams, events
+// and memory are closed, and queued work is dropped. Closing one Device twice is an error.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return misuse("aclrtResetDevice", "deviceId", "the device was closed already")
@@ -79,7 +79,7 @@ func (d *Device) Register(b []byte) (*Buffer, error) {
 	return &Buffer{d: d, addr: addr, n: len(b), free: d.r.unregister, host: b}, nil
 }
 
-// unregister ends a registration; from here on the memory is the garbage collector's again.
+// unregister ends a registration; then the garbage collector may free the memory.
 func (r *Runtime) unregister(t *core.Thread, p core.Addr) *core.Error {
 	err := memory.HostUnregister(t, p)
 	if err != nil && err.Code == abi.ErrRTContextNull && r.rt.Driver.Unregister(p) == nil {
@@ -92,23 +92,23 @@ func (r *Runtime) unregister(t *core.Thread, p core.Addr) *core.Error {
 	return nil
 }
 
-// size is n as the core counts; negative lengths become 0, which is refused.
+// size converts n to the core's type; negative lengths become 0, which is refused.
 func size(n int) uint64 { return uint64(max(n, 0)) }
 
-// MemInfo returns how many bytes are free and how many there are.
+// MemInfo returns the free and the total bytes of device memory.
 func (d *Device) MemInfo() (free, total int, err error) {
 	var f, t uint64
 	err = d.result(memory.GetMemInfo(d.t, abi.MemAttrHBMMem, &f, &t))
 	return int(f), int(t), err
 }
 
-// Synchronize waits for everything queued on all streams of the device and returns the first failure. When ctx ends
-// first, its error is returned and the work goes on.
+// Synchronize waits for everything queued on all streams of the device and returns the first failure. If ctx ends
+// first, its error is returned and the work continues.
 func (d *Device) Synchronize(ctx context.Context) error {
 	return d.waited(ctx, d.t.SynchronizeDeviceWithin(core.WaitLimit{Cancel: ctx.Done()}))
 }
 
-// waited turns a wait that was given up into the context's error.
+// waited returns the context's error for a wait that the context ended.
 func (d *Device) waited(ctx context.Context, err *core.Error) error {
 	late := err != nil && (err.Code == abi.ErrRTStreamSyncTimeout || err.Code == abi.ErrRTEventSyncTimeout)
 	if late && ctx.Err() != nil {
@@ -117,7 +117,8 @@ func (d *Device) waited(ctx context.Context, err *core.Error) error {
 	return d.result(err)
 }
 
-// EnablePeer lets the device reach memory of another, as copies between the two need. It works one way.
+// EnablePeer lets the device access memory of another, which copies between the two require. It works in one
+// direction.
 func (d *Device) EnablePeer(peer *Device) error {
 	const api = "aclrtDeviceEnablePeerAccess"
 	if peer.r != d.r {
@@ -135,8 +136,8 @@ func (d *Device) DisablePeer(peer *Device) error {
 	return d.result(memory.DeviceDisablePeerAccess(d.t, int32(peer.id)))
 }
 
-// Copy copies src to the beginning of dst, of any memory, and returns when the bytes are there. It waits for no
-// stream.
+// Copy copies src to the beginning of dst, of any memory, and returns when the bytes are there. It does not wait for
+// streams.
 func (d *Device) Copy(dst, src Span) error {
 	const api = "aclrtMemcpy"
 	if err := usable(d.r, api, dst, src); err != nil {
@@ -148,7 +149,7 @@ func (d *Device) Copy(dst, src Span) error {
 	return d.result(err)
 }
 
-// Fill sets every byte of dst and returns when that is done. It waits for no stream.
+// Fill sets every byte of dst and returns when that is done. It does not wait for streams.
 func (d *Device) Fill(dst Span, value byte) error {
 	if err := filled(d.r, "aclrtMemset", "devPtr", dst); err != nil {
 		return err

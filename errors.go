@@ -31,9 +31,9 @@ func (c Code) Meaning() string { return abi.Code(c).Meaning() }
 
 // Error describes why a call was refused, or how queued work failed.
 type Error struct {
-	Code  Code   // what a C program gets
-	API   string // C function that does the same, as its header spells it, or a function of this package
-	Arg   string // parameter of that function that is at fault, as its header spells it; "" if there is none
+	Code  Code   // code that a C program gets
+	API   string // the equivalent C function, as its header spells it, or a function of this package
+	Arg   string // invalid parameter of that function, as its header spells it; "": none
 	Index int    // element of Arg, or copy of a [Batch]; -1 if Arg is not a list
 	Text  string // what is wrong, with the value and the limit
 	Err   error  // the driver's error, or nil
@@ -82,19 +82,19 @@ func (d *Device) result(e *core.Error) error {
 	return d.r.failed(e)
 }
 
-// failed makes an error of this package from one of the core, and reports it to a checker.
+// failed converts an error of the core, and reports it to a checker.
 func (r *Runtime) failed(e *core.Error) error {
 	r.t.ReportRefused(e)
 	return public(e)
 }
 
-// refuse is misuse that shows what kind of mistake it is, of memory at addr.
+// refuse is misuse with the kind of mistake, for memory at addr.
 func (r *Runtime) refuse(api, arg, text string, m core.Cause, addr core.Addr) error {
 	e := core.Error{Code: abi.ErrRTParamInvalid, API: api, Arg: arg, Index: -1, Text: text, Cause: m, Value: addr}
 	return r.failed(&e)
 }
 
-// misuse is the error for what this package itself refuses.
+// misuse returns the error for a call that this package refuses itself.
 func misuse(api, arg, text string) error {
 	return &Error{Code: ErrRTParamInvalid, API: api, Arg: arg, Index: -1, Text: text}
 }

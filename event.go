@@ -17,7 +17,7 @@ type Event struct {
 	h core.Handle
 }
 
-// NewEvent makes an event. A wait refers to the latest record before it; without one there is nothing to wait for.
+// NewEvent returns a new event. A wait refers to the latest record before it, and does not block if there is none.
 func (d *Device) NewEvent() (*Event, error) {
 	e := &Event{d: d}
 	err := d.t.CreateEventExWithFlag(&e.h, abi.EventSync|abi.EventCaptureStreamProgress|abi.EventTimeLine)
@@ -27,8 +27,8 @@ func (d *Device) NewEvent() (*Event, error) {
 	return e, nil
 }
 
-// NewStateEvent makes an event that is a state: a record sets it, [Stream.Reset] clears it, and a wait queued before
-// any record holds its stream until one has run.
+// NewStateEvent returns a new event that is a state: a record sets it, [Stream.Reset] clears it, and a wait queued
+// before any record blocks its stream until one has run.
 func (d *Device) NewStateEvent() (*Event, error) {
 	e := &Event{d: d}
 	err := d.t.CreateEventWithFlag(&e.h, abi.EventSync|abi.EventCaptureStreamProgress|abi.EventTimeLine)
@@ -38,8 +38,8 @@ func (d *Device) NewStateEvent() (*Event, error) {
 	return e, nil
 }
 
-// NewSharedEvent makes an event that other processes may have, by [Event.Share]. A wait refers to the latest record
-// before it, of any process. [Elapsed] refuses it. Only some products have it (A2, A3, 950).
+// NewSharedEvent returns a new event that other processes can open, by [Event.Share]. A wait refers to the latest
+// record before it, of any process. [Elapsed] refuses it. Only some products have it (A2, A3, 950).
 func (d *Device) NewSharedEvent() (*Event, error) {
 	e := &Event{d: d}
 	if err := d.t.CreateEventExWithFlag(&e.h, abi.EventIpc); err != nil {
@@ -48,9 +48,9 @@ func (d *Device) NewSharedEvent() (*Event, error) {
 	return e, nil
 }
 
-// Share returns the key by which all processes of the same user may have an event of [Device.NewSharedEvent], with
-// [Device.ImportEvent]. Asking again gives the same key. It is good until the event is closed. The key is the handle
-// of C and Python, in hexadecimal.
+// Share returns the key by which all processes of the same user can open an event of [Device.NewSharedEvent], with
+// [Device.ImportEvent]. Further calls return the same key. It is valid until the event is closed. The key is the
+// handle of C and Python, in hexadecimal.
 func (e *Event) Share() (Key, error) {
 	var handle abi.IpcEventHandle
 	if err := signal.IpcGetEventHandle(e.d.t, e.h, &handle); err != nil {
@@ -59,7 +59,7 @@ func (e *Event) Share() (Key, error) {
 	return Key(hex.EncodeToString(handle.Reserved[:])), nil
 }
 
-// ImportEvent opens the event that the key names, mostly of another process. Both may record it and wait for it, and
+// ImportEvent opens the event that the key names, usually of another process. Both may record it and wait for it, and
 // it stays valid when the other process closes its own. If a process ends between a record and its run, waits for
 // that record end soon, and [Event.Wait] returns an error.
 func (d *Device) ImportEvent(ctx context.Context, k Key) (*Event, error) {
@@ -79,7 +79,7 @@ func (d *Device) ImportEvent(ctx context.Context, k Key) (*Event, error) {
 	})
 }
 
-// Close closes the event. Work that is queued with it is not disturbed.
+// Close closes the event. Work queued with it is not affected.
 func (e *Event) Close() error { return e.d.result(e.d.t.DestroyEvent(e.h)) }
 
 // Done reports, without waiting, whether the latest record has run.
@@ -89,12 +89,12 @@ func (e *Event) Done() (bool, error) {
 	return st == abi.EventRecordedStatusComplete, e.d.result(err)
 }
 
-// Wait waits until the latest record has run. When ctx ends first, its error is returned.
+// Wait waits until the latest record has run. If ctx ends first, its error is returned.
 func (e *Event) Wait(ctx context.Context) error {
 	return e.d.waited(ctx, e.d.t.SynchronizeEventWithin(e.h, core.WaitLimit{Cancel: ctx.Done()}))
 }
 
-// Elapsed returns the time from start's latest record to end's; both are done.
+// Elapsed returns the time from start's latest record to end's; both must have run.
 func Elapsed(start, end *Event) (time.Duration, error) {
 	if start.d.r != end.d.r {
 		return 0, misuse("aclrtEventElapsedTime", "startEvent", otherRuntime)

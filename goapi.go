@@ -42,7 +42,7 @@ func init() {
 	}
 }
 
-// public is an error of the core as programs see it.
+// public converts an error of the core to the type of this package.
 func public(e *core.Error) *Error {
 	return &Error{Code: Code(e.Code), API: e.API, Arg: e.Arg, Index: e.Index, Text: e.Text, Err: e.Err}
 }

@@ -8,10 +8,10 @@ import (
 	"ropeway/internal/core/model"
 )
 
-// Graph is work that was captured from streams, to be run as often as needed. Copies that have nothing to do with each
-// other run together, whatever streams they were captured from, so a run costs a fraction of the calls it replaces.
+// Graph is work captured from streams, which can be run any number of times. Independent copies run together, even if
+// they were captured from different streams, so a run costs a fraction of the calls it replaces.
 //
-// What tasks point to is used when the graph runs: memory must stay allocated, and is read and written each time.
+// Tasks access memory when the graph runs: it must stay allocated, and is read and written each time.
 type Graph struct {
 	d *Device
 	h core.Handle
@@ -19,7 +19,7 @@ type Graph struct {
 
 // Capture calls f and returns a graph of the work submitted to the stream during the call, by any goroutine. That work
 // does not run. Another stream joins the capture when it waits for an event that was recorded in it (made by
-// [Device.NewEvent]), and has to be joined back: record an event on it last, and let the first stream wait for that.
+// [Device.NewEvent]), and must join back: record an event on it last, and let the first stream wait for that.
 //
 // If f fails, Capture returns its error and no graph.
 func (s *Stream) Capture(f func() error) (*Graph, error) {
@@ -39,7 +39,7 @@ func (s *Stream) Capture(f func() error) (*Graph, error) {
 	err := g.end(s)
 	if failed != nil {
 		if err == nil {
-			g.Close() //nolint:errcheck // nobody gets it
+			g.Close() //nolint:errcheck // it is not returned
 		}
 		return nil, failed
 	}
@@ -55,14 +55,14 @@ func (g *Graph) end(s *Stream) error { return s.d.result(model.MdlRICaptureEnd(s
 // Run queues one run of the graph on a stream of its device: it begins when all earlier work is done, and later work
 // waits for all of it. Runs of one graph on several streams may overlap if nothing in it waits.
 //
-// Memory of the graph that was freed is an error, and then nothing runs.
+// If memory of the graph was freed, Run returns an error and nothing runs.
 func (g *Graph) Run(s *Stream) error { return s.d.result(model.MdlRIExecuteAsync(s.d.t, g.h, s.h)) }
 
-// Len returns how many tasks the graph has. They are numbered from 0, in the order in which they were submitted.
+// Len returns the number of tasks in the graph. They are numbered from 0, in the order in which they were submitted.
 func (g *Graph) Len() int { return model.ModelTasks(g.d.t, g.h) }
 
-// SetCopy makes a copy of the graph another one: src to the beginning of dst. Task is its number. No run may be queued
-// or running. Only what has to do with the two copies is looked at again.
+// SetCopy replaces the copy with number task by a copy of src to the beginning of dst. No run may be queued or
+// running. Only the dependencies of the two copies are computed again.
 func (g *Graph) SetCopy(task int, dst, src Span) error {
 	const api = "aclrtMemcpyAsync"
 	if err := g.d.DefaultStream().queueable(api, &dst, &src); err != nil {
@@ -80,5 +80,5 @@ func (g *Graph) WriteJSON(name string) error {
 	return g.d.result(model.MdlRIDebugJsonPrint(g.d.t, g.h, &path[0], 0))
 }
 
-// Close ends the graph. It waits for runs that are queued, but not for ever.
+// Close ends the graph. It waits for queued runs, for a limited time.
 func (g *Graph) Close() error { return g.d.result(model.MdlRIDestroy(g.d.t, g.h)) }

@@ -15,10 +15,10 @@ func numbersAt[T any](addr uintptr, n int) []T {
 // bytesAt returns n bytes of pinned memory.
 func bytesAt(addr uintptr, n int) []byte { return numbersAt[byte](addr, n) }
 
-// sizeOf returns how many bytes a number has.
+// sizeOf returns the size of a T in bytes.
 func sizeOf[T any]() int { return int(unsafe.Sizeof(*new(T))) }
 
-// first is a slice as C passes it: its first element, nil if there is none.
+// first returns the address of a slice's elements for C; nil if it has none.
 func first[T any](s []T) *T { return unsafe.SliceData(s) }
 
 // addressOf returns the address of v as a number. v must be pinned while the number is used.

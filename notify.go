@@ -9,14 +9,15 @@ import (
 )
 
 // Notify is one bit that streams set and wait for: of one device, of several, or, by [Notify.Share], of several
-// processes. A record sets it; a wait holds its stream until it is set, and clears it. Setting it twice before a wait
-// counts once. Unlike an [Event], a wait may be queued before the record it waits for.
+// processes. A record sets it; a wait blocks its stream until it is set, and clears it. Setting it twice before a
+// wait counts once. Unlike an [Event], a wait may be queued before the record it waits for.
 type Notify struct {
 	d *Device
 	h core.Handle
 }
 
-// NewNotify makes a notify that is not set. Streams of this device may wait for it, streams of all may record it.
+// NewNotify returns a new notify that is not set. Streams of this device may wait for it, streams of all devices may
+// record it.
 func (d *Device) NewNotify() (*Notify, error) {
 	n := &Notify{d: d}
 	if err := signal.CreateNotify(d.t, &n.h, 0); err != nil {
@@ -28,7 +29,7 @@ func (d *Device) NewNotify() (*Notify, error) {
 // Close closes the notify. Work queued with it still runs, and other processes that have it keep it.
 func (n *Notify) Close() error { return n.d.result(signal.DestroyNotify(n.d.t, n.h)) }
 
-// RecordNotify queues setting the notify: it is set when everything queued before is done.
+// RecordNotify queues setting the notify, which is set when all earlier work on the stream is done.
 func (s *Stream) RecordNotify(n *Notify) error {
 	if n.d.r != s.d.r {
 		return misuse("aclrtRecordNotify", "notify", otherRuntime)
@@ -36,8 +37,8 @@ func (s *Stream) RecordNotify(n *Notify) error {
 	return s.d.result(signal.RecordNotify(s.d.t, n.h, s.h))
 }
 
-// WaitNotify makes what is queued from now on wait until the notify is set, and clears it. The caller does not wait.
-// After the timeout the stream fails instead of waiting on; it is in whole seconds, rounded up, and 0 is for ever.
+// WaitNotify makes later work of the stream wait until the notify is set, and clears it. The caller does not wait.
+// After the timeout the stream fails; it is in whole seconds, rounded up, and 0 means no timeout.
 func (s *Stream) WaitNotify(n *Notify, timeout time.Duration) error {
 	const api = "aclrtWaitAndResetNotify"
 	if n.d.r != s.d.r {
@@ -50,7 +51,7 @@ func (s *Stream) WaitNotify(n *Notify, timeout time.Duration) error {
 	return s.d.result(signal.WaitAndResetNotify(s.d.t, n.h, s.h, limit))
 }
 
-// seconds is a limit of time as C has it.
+// seconds converts a timeout to C's seconds.
 func seconds(api string, timeout time.Duration) (uint32, error) {
 	if timeout < 0 {
 		return 0, misuse(api, "timeout", "is negative")
@@ -70,7 +71,7 @@ const (
 )
 
 // WriteValue queues writing a word of 64 bits into device memory, the first 8 bytes of dst, whose address is a
-// multiple of 8. Streams that wait for it see it at once.
+// multiple of 8. Streams that wait for it notice it at once.
 func (s *Stream) WriteValue(dst Span, v uint64) error {
 	const api = "aclrtValueWrite"
 	if err := s.word(api, dst); err != nil {
@@ -79,8 +80,8 @@ func (s *Stream) WriteValue(dst Span, v uint64) error {
 	return s.d.result(signal.ValueWrite(s.d.t, dst.addr, v, 0, s.h))
 }
 
-// WaitValue makes what is queued from now on wait until the word in the first 8 bytes of src fulfils a condition. The
-// caller does not wait. [Stream.WriteValue] of any stream is seen at once, other writes of the word soon.
+// WaitValue makes later work of the stream wait until the word in the first 8 bytes of src satisfies a condition. The
+// caller does not wait. A [Stream.WriteValue] of any stream is noticed at once, other writes of the word soon.
 func (s *Stream) WaitValue(src Span, is Condition, v uint64) error {
 	const api = "aclrtValueWait"
 	if err := s.word(api, src); err != nil {
@@ -89,7 +90,7 @@ func (s *Stream) WaitValue(src Span, is Condition, v uint64) error {
 	return s.d.result(signal.ValueWait(s.d.t, src.addr, v, uint32(is), s.h))
 }
 
-// word refuses a span that has no room for a word.
+// word returns an error if a span is too short for a word.
 func (s *Stream) word(api string, at Span) error {
 	if err := filled(s.d.r, api, "devAddr", at); err != nil {
 		return err

@@ -23,7 +23,7 @@ type options struct {
 	given   []string                      // variables that an option overrides
 }
 
-// instead makes an option that counts instead of variables.
+// instead returns an option that overrides environment variables.
 func instead(change func(*setup.Settings) error, variables ...string) Option {
 	return Option{func(o *options) {
 		o.changes = append(o.changes, change)
@@ -35,7 +35,7 @@ func instead(change func(*setup.Settings) error, variables ...string) Option {
 var fromEnvironment = []string{
 	setup.EnvProduct, setup.EnvForm, setup.EnvDevices, setup.EnvDeviceMemory,
 	setup.EnvDriver, setup.EnvVisible, setup.EnvBlocking, setup.EnvStrict,
-	setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvTrace, setup.EnvCUDAShare,
+	setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvSuppress, setup.EnvTrace, setup.EnvCUDAShare,
 	setup.EnvPod, setup.EnvPodServer,
 }
 
@@ -47,10 +47,10 @@ func (o *options) lookup(name string) (string, bool) {
 	return os.LookupEnv(name)
 }
 
-// Product is an Ascend product, by the name that AscendCL's documents give it.
+// Product is an Ascend product, by its name in AscendCL's documents.
 type Product string
 
-// The products that there are.
+// The products.
 const (
 	ProductA2   Product = "A2"
 	ProductA3   Product = "A3"
@@ -87,8 +87,8 @@ func (f Form) String() string {
 	return "EP"
 }
 
-// WithProduct chooses the product to be, and its form. Default is ROPEWAY_PRODUCT in the form ROPEWAY_FORM, else A2
-// in form EP.
+// WithProduct sets the product and its form. The default is ROPEWAY_PRODUCT in the form ROPEWAY_FORM, else A2 in form
+// EP.
 func WithProduct(p Product, f Form) Option {
 	return instead(func(s *setup.Settings) (err error) {
 		s.Product, err = product.Find(string(p), f.String())
@@ -96,8 +96,7 @@ func WithProduct(p Product, f Form) Option {
 	}, setup.EnvProduct, setup.EnvForm)
 }
 
-// WithDevices sets how many devices there are. Default, which 0 means too, is 8; without the option ROPEWAY_DEVICES
-// counts.
+// WithDevices sets the number of devices, instead of ROPEWAY_DEVICES. The default, also for 0, is 8.
 func WithDevices(n int) Option {
 	return instead(func(s *setup.Settings) error {
 		if n < 0 {
@@ -108,8 +107,8 @@ func WithDevices(n int) Option {
 	}, setup.EnvDevices)
 }
 
-// WithDeviceMemory sets how many bytes each device has, at most; default is ROPEWAY_DEVICE_MEMORY, else 64 GiB.
-// Memory is taken as it is used, and never more than the machine or its container allows.
+// WithDeviceMemory sets the largest size of a device's memory in bytes; the default is ROPEWAY_DEVICE_MEMORY, else 64
+// GiB. Memory is allocated when it is used, and never more than the machine or its container allows.
 func WithDeviceMemory(bytes int) Option {
 	return instead(func(s *setup.Settings) error {
 		if bytes < 0 {
@@ -137,29 +136,29 @@ func WithVisibleDevices(ids ...int) Option {
 	}, setup.EnvVisible)
 }
 
-// WithLaunchBlocking says whether copies and fills return only when they are done, with their own error, which helps
-// to find the call that fails; default is ASCEND_LAUNCH_BLOCKING. A stream that waits for an event blocks them until
-// it is recorded.
+// WithLaunchBlocking sets whether copies and fills return only when they are done, with their own error, which helps
+// to find the call that fails; the default is ASCEND_LAUNCH_BLOCKING. A stream that waits for an event blocks them
+// until it is recorded.
 func WithLaunchBlocking(on bool) Option {
 	return instead(func(s *setup.Settings) error { s.Blocking = on; return nil }, setup.EnvBlocking)
 }
 
-// WithStrict says whether what the documents of AscendCL forbid is refused on every product, also where hardware
-// accepts it, for programs that must be portable to the letter; default is ROPEWAY_STRICT. docs/environment.md lists
+// WithStrict sets whether calls that the documents of AscendCL forbid are refused on every product, even where
+// hardware accepts them, for strictly portable programs; the default is ROPEWAY_STRICT. docs/environment.md lists
 // what it changes.
 func WithStrict(on bool) Option {
 	return instead(func(s *setup.Settings) error { s.Strict = on; return nil }, setup.EnvStrict)
 }
 
-// WithTrace records what the program does into a file of its own in the directory dir, instead of ROPEWAY_TRACE; ""
-// records nothing. The file is complete at any moment, and ropeway trace --from dir makes a report of it.
+// WithTrace records the program's calls and tasks in a new file in the directory dir, instead of ROPEWAY_TRACE; ""
+// records nothing. The file is readable at any moment, and ropeway trace --from dir makes a report of it.
 func WithTrace(dir string) Option {
 	return instead(func(s *setup.Settings) error { s.Trace = dir; return nil }, setup.EnvTrace)
 }
 
-// WithLogger sends what there is to log to l: warnings, such as a device with less memory than wanted, at level Warn,
-// and which devices are taken and closed at level Info. Errors are returned and not logged. Without the option
-// warnings are printed to standard error.
+// WithLogger logs to l: warnings, such as a device with less memory than requested, at level Warn, and the opening
+// and closing of devices at level Info. Errors are returned and not logged. Without the option warnings are printed
+// to standard error.
 func WithLogger(l *slog.Logger) Option {
 	return instead(func(s *setup.Settings) error {
 		if l == nil {

@@ -9,33 +9,33 @@ import (
 	"ropeway/internal/core/memory"
 )
 
-// Pool is device memory that streams allocate and free in their own order, without waiting: memory that a stream
-// freed is there again for what it queues next. Only some products have pools (A2).
+// Pool is device memory that streams allocate and free in stream order, without waiting: later work of a stream can
+// reuse memory that the stream has freed. Only some products have pools (A2).
 type Pool struct {
 	d *Device
 	h core.Handle
 }
 
-// Reuse determines when memory that one stream freed may be reused on another; without any, once the host has
+// Reuse determines when another stream may reuse memory that one stream freed: by default, once the host has
 // synchronised the first.
 type Reuse int
 
 // Ways of reuse.
 const (
-	FollowEvents  Reuse = 1 << iota // if the other waits for an event recorded after it
-	Opportunistic                   // if it happens to be done
-	InsertWaits                     // by making the other wait
+	FollowEvents  Reuse = 1 << iota // if the other stream waits for an event recorded after the free
+	Opportunistic                   // if the free happens to be done
+	InsertWaits                     // by making the other stream wait
 )
 
-// PoolOptions say how a pool is. The zero value is one of all the device's memory, that keeps nothing over a
-// synchronisation.
+// PoolOptions are the properties of a pool. With the zero value it may use all of the device's memory and keeps no
+// unused memory at a synchronisation.
 type PoolOptions struct {
 	Max   int // bytes; 0 is the device's memory
 	Keep  int // unused bytes that the pool keeps at a synchronisation
 	Reuse Reuse
 }
 
-// NewPool makes a pool.
+// NewPool returns a new pool.
 func (d *Device) NewPool(o PoolOptions) (*Pool, error) {
 	p := &Pool{d: d}
 	props := abi.MemPoolProps{MaxSize: size(o.Max), Location: d.location()}
@@ -63,7 +63,7 @@ func (d *Device) NewPool(o PoolOptions) (*Pool, error) {
 	return p, nil
 }
 
-// on is the value of a switch.
+// on returns the value of the attribute for a way of reuse.
 func (o *PoolOptions) on(way Reuse) uint64 {
 	if o.Reuse&way != 0 {
 		return 1
@@ -85,8 +85,8 @@ func (p *Pool) get(attr abi.MemPoolAttr) (uint64, error) {
 	return binary.LittleEndian.Uint64(cell), p.d.result(err)
 }
 
-// Alloc takes n bytes for what is queued on the stream from now on; other streams have to be ordered after it. The
-// buffer is freed by [Buffer.CloseOn], in the order of a stream, or by [Buffer.Close], at once.
+// Alloc allocates n bytes for later work of the stream; work on other streams must be ordered after the allocation.
+// [Buffer.CloseOn] frees the buffer in stream order, [Buffer.Close] at once.
 func (p *Pool) Alloc(s *Stream, n int) (*Buffer, error) {
 	const api = "aclrtMemPoolMallocAsync"
 	switch {
@@ -102,16 +102,16 @@ func (p *Pool) Alloc(s *Stream, n int) (*Buffer, error) {
 	return &Buffer{d: p.d, addr: addr, n: n, free: memory.Free, device: true, goes: true}, nil
 }
 
-// Trim frees memory of the device that is not in use, until keep bytes are left or nothing more can go.
+// Trim frees unused memory of the pool until keep bytes are left or none is unused.
 func (p *Pool) Trim(keep int) error { return p.d.result(memory.MemPoolTrimTo(p.d.t, p.h, size(keep))) }
 
 // PoolStats is the memory of a pool, in bytes.
 type PoolStats struct {
-	Used, UsedMost         int // in use, now and at most so far
-	Reserved, ReservedMost int // taken from the device
+	Used, UsedMost         int // in use, now and at the peak
+	Reserved, ReservedMost int // allocated from the device, now and at the peak
 }
 
-// Stats returns what the pool has.
+// Stats returns the memory use of the pool.
 func (p *Pool) Stats() (u PoolStats, err error) {
 	for _, a := range []struct {
 		attr abi.MemPoolAttr
@@ -132,8 +132,8 @@ func (p *Pool) Stats() (u PoolStats, err error) {
 // Close closes the pool. Buffers of it stay valid until they are closed.
 func (p *Pool) Close() error { return p.d.result(memory.MemPoolDestroy(p.d.t, p.h)) }
 
-// CloseOn queues freeing device memory: what was queued on the stream before may still use it, and nothing that is
-// queued later. Memory of a [Pool] returns to its pool. The buffer counts as closed from now on.
+// CloseOn queues freeing device memory: earlier work of the stream may still use it, later work must not. Memory of a
+// [Pool] returns to its pool. The buffer counts as closed after the call.
 func (b *Buffer) CloseOn(s *Stream) error {
 	const api = "aclrtMemPoolFreeAsync"
 	if p := b.problem(s.d.r); p != "" {

@@ -14,8 +14,8 @@ import (
 )
 
 // Reservation is a range of addresses without memory of its own. [Physical] is mapped into it piece by piece, so a
-// buffer can grow without moving, and pieces of it can be replaced. To a copy, pieces that touch are one buffer;
-// touching what is not mapped is an error.
+// buffer can grow without moving, and pieces of it can be replaced. To a copy, adjacent pieces are one buffer;
+// accessing unmapped addresses is an error.
 type Reservation struct {
 	mem *Buffer
 
@@ -30,8 +30,8 @@ type Physical struct {
 	n int
 
 	mu     sync.Mutex
-	shared uint64        // guarded by mu; the shareable handle, 0 if there is none yet
-	fabric *FabricHandle // guarded by mu; nil if there is none yet
+	shared uint64        // guarded by mu; the shareable handle, or 0
+	fabric *FabricHandle // guarded by mu; nil if it was not created
 }
 
 // physical returns the properties of memory for the Go API: device memory in large pages.
@@ -39,7 +39,7 @@ func (d *Device) physical() abi.PhysicalMemProp {
 	return abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: d.location()}
 }
 
-// MapUnit returns what lengths and offsets of mapped memory are multiples of.
+// MapUnit returns the granularity of lengths and offsets of mapped memory.
 func (d *Device) MapUnit() (int, error) {
 	prop := d.physical()
 	var n uint64
@@ -47,8 +47,8 @@ func (d *Device) MapUnit() (int, error) {
 	return int(n), d.result(err)
 }
 
-// Reserve takes n bytes of addresses, a multiple of [Device.MapUnit]. They cost next to nothing: reserve what may
-// ever be needed.
+// Reserve reserves n bytes of addresses, a multiple of [Device.MapUnit]. Addresses cost almost nothing: reserve as
+// many as the buffer may ever need.
 func (d *Device) Reserve(n int) (*Reservation, error) {
 	var p core.Addr
 	if err := memory.ReserveMemAddress(d.t, &p, size(n), 0, 0, 0); err != nil {
@@ -68,16 +68,16 @@ func (d *Device) AllocPhysical(n int) (*Physical, error) {
 	return m, nil
 }
 
-// Len returns how many bytes the memory has.
+// Len returns the size of the memory in bytes.
 func (m *Physical) Len() int { return m.n }
 
-// Close frees the memory; where it is mapped it stays until it is unmapped.
+// Close frees the memory; mappings keep it until they are removed.
 func (m *Physical) Close() error { return m.d.result(memory.FreePhysical(m.d.t, m.h)) }
 
-// Share lets other processes have the memory, by [Device.ImportPhysical], as [Buffer.Share] does with memory that has
-// an address. Sharing again gives the same key and lets further processes have it; whether there is a list is said by
-// the first call. It ends when the memory is closed and nowhere mapped. The key is the shareable handle of C and
-// Python, in hexadecimal.
+// Share lets other processes open the memory, by [Device.ImportPhysical], as [Buffer.Share] does for memory with an
+// address. Further calls return the same key and allow further processes; the first call determines whether there is
+// a list of processes. Sharing ends when the memory is closed and not mapped. The key is the shareable handle of C
+// and Python, in hexadecimal.
 func (m *Physical) Share(with ...int) (Key, error) {
 	const api = "aclrtMemExportToShareableHandle"
 	if memory.PhysicalSize(m.d.t, m.h) == 0 {
@@ -106,8 +106,8 @@ func (m *Physical) Share(with ...int) (Key, error) {
 	return Key(strconv.FormatUint(m.shared, 16)), nil
 }
 
-// ImportPhysical opens the memory of another process that the key names, to be mapped here. Nothing is copied. Close
-// closes it here; until then it stays good whatever the other process does.
+// ImportPhysical opens memory of another process by its key, to be mapped here. Nothing is copied. The memory stays
+// valid until Close, whatever the other process does.
 func (d *Device) ImportPhysical(ctx context.Context, k Key) (*Physical, error) {
 	number, err := strconv.ParseUint(string(k), 16, 64)
 	if err != nil {
@@ -123,16 +123,16 @@ func (d *Device) ImportPhysical(ctx context.Context, k Key) (*Physical, error) {
 	})
 }
 
-// Len returns how many bytes the range has, mapped or not.
+// Len returns the size of the range in bytes, mapped or not.
 func (r *Reservation) Len() int { return r.mem.Len() }
 
 // Ptr returns the address of the range.
 func (r *Reservation) Ptr() Ptr { return r.mem.Ptr() }
 
-// Range returns n bytes from offset off on. What is not mapped is an error when it is used.
+// Range returns the n bytes at offset off. Using unmapped bytes is an error.
 func (r *Reservation) Range(off, n int) Span { return r.mem.Range(off, n) }
 
-// Map maps memory to the addresses from offset off on. Work on other parts of the range is not disturbed.
+// Map maps memory at offset off. Work on other parts of the range is not affected.
 func (r *Reservation) Map(off int, m *Physical) error {
 	const api = "aclrtMapMem"
 	d := r.mem.d
@@ -151,7 +151,7 @@ func (r *Reservation) Map(off int, m *Physical) error {
 	return nil
 }
 
-// Unmap takes away what was mapped at offset off. It does not wait for work that uses it.
+// Unmap removes the mapping at offset off. It does not wait for work that uses it.
 func (r *Reservation) Unmap(off int) error {
 	const api = "aclrtUnmapMem"
 	d := r.mem.d
@@ -167,7 +167,7 @@ func (r *Reservation) Unmap(off int) error {
 	return nil
 }
 
-// Close unmaps what is mapped and releases the addresses. It does not wait for work that uses them.
+// Close removes all mappings and releases the addresses. It does not wait for work that uses them.
 func (r *Reservation) Close() error {
 	for _, off := range r.offsets() {
 		if err := r.Unmap(off); err != nil {
@@ -177,7 +177,7 @@ func (r *Reservation) Close() error {
 	return r.mem.Close()
 }
 
-// offsets are where something is mapped.
+// offsets returns the offsets of the mappings.
 func (r *Reservation) offsets() []int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

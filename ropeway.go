@@ -25,12 +25,12 @@
 //
 // A method that waits for a stream has a context and returns its error when the context ends first. Methods of a
 // [Stream] without one queue their work and return. Methods of a [Device] or a [Buffer] that copy return when the
-// bytes are there; they wait for no stream. Close waits for nothing but what is running at that moment.
+// bytes are there; they do not wait for streams. Close waits only for the operations that are running at that moment.
 //
 // # Ownership
 //
-// Everything that is opened, allocated or made has a method Close; closing it twice is an error. Closing a device
-// closes what was made on it, closing the runtime closes everything.
+// Everything that is opened, allocated or created has a method Close; closing it twice is an error. Closing a device
+// closes all objects created on it, closing the runtime closes everything.
 //
 // A copy that is queued owns its source and destination until the stream was synchronised, or an event recorded after
 // it is done: do not touch or close them before.
@@ -42,16 +42,16 @@
 // Every error of a call is an [*Error] with the [Code] that a C program gets. Errors of work that is queued come with
 // the next synchronisation.
 //
-// There is no state bound to threads: the receiver determines where a method acts. All methods may be called
+// No state is bound to threads: the receiver determines the device of a method. All methods may be called
 // concurrently.
 //
 // # More
 //
-// Streams wait for a [Notify] and for words of memory; a [Reservation] grows without moving; a [Pool] has memory in
-// the order of a stream; other processes have memory by a [Key], and other servers by a [FabricHandle]. Package ascend
-// has what only some products have: reductions, random numbers, counters, advice for managed memory. Package check
-// finds mistakes, package metrics counts, package pod reaches other servers, package driver/cuda runs all of it on
-// NVIDIA GPUs, and package ropewaytest is for tests. A program links only those that it imports.
+// Streams can wait for a [Notify] and for words of memory; a [Reservation] grows without moving; a [Pool] allocates
+// memory in stream order; other processes open memory by a [Key], and other servers by a [FabricHandle]. Package
+// ascend has the features of only some products: reductions, random numbers, counters, advice for managed memory.
+// Package check finds mistakes, package metrics counts work, package pod accesses other servers, package driver/cuda
+// runs everything on NVIDIA GPUs, and package ropewaytest is for tests. A program links only those that it imports.
 package ropeway
 
 import (
@@ -83,8 +83,8 @@ type Runtime struct {
 	t      *core.Thread // for calls that concern no device
 	closed atomic.Bool
 
-	// registered is memory that copies may use until it is unregistered, by address: the program may forget it,
-	// the garbage collector must not.
+	// registered keeps registered memory alive, by address: copies may use it until it is unregistered, even if the
+	// program no longer refers to it.
 	registered sync.Map
 
 	imports imports
@@ -112,13 +112,13 @@ func Open(opts ...Option) (*Runtime, error) {
 	if err != nil {
 		return nil, opening(err)
 	}
-	if c, ok := rt.Checker().(interface{ SpeakGo() }); ok { // a checker, which names calls as Go does
+	if c, ok := rt.Checker().(interface{ SpeakGo() }); ok { // makes a checker name calls as in Go
 		c.SpeakGo()
 	}
 	return &Runtime{rt: rt, prod: s.Product, t: rt.NewThread(0)}, nil
 }
 
-// opening is the error of Open.
+// opening converts an error of Open.
 func opening(err error) error {
 	if e, ok := errors.AsType[*setup.Error](err); ok {
 		return &openError{e}
@@ -126,7 +126,7 @@ func opening(err error) error {
 	return &openError{&setup.Error{Code: abi.ErrInvalidParam, Lines: []string{err.Error()}, Err: err}}
 }
 
-// Close ends all work, drops what is still queued and frees all memory. Nothing of the runtime may be in use.
+// Close ends all work, drops queued operations and frees all memory. No other method may be running.
 func (r *Runtime) Close() error {
 	if r.closed.Swap(true) {
 		return misuse("aclFinalize", "", "the runtime was closed already")
@@ -134,7 +134,7 @@ func (r *Runtime) Close() error {
 	return r.rt.Close()
 }
 
-// Product returns which product the devices are, and in which form.
+// Product returns the product and the form of the devices.
 func (r *Runtime) Product() (Product, Form) {
 	if r.prod.RC {
 		return Product(r.prod.Name), RC
@@ -145,10 +145,10 @@ func (r *Runtime) Product() (Product, Form) {
 // Chip returns the name of the chip, as aclrtGetSocName does.
 func (r *Runtime) Chip() string { return r.prod.Chip }
 
-// Driver returns what the devices run on: "soft" or "cuda".
+// Driver returns the name of the driver: "soft" or "cuda".
 func (r *Runtime) Driver() string { return r.rt.Driver.Name() }
 
-// DeviceCount returns how many devices there are.
+// DeviceCount returns the number of devices.
 func (r *Runtime) DeviceCount() int {
 	var n uint32
 	if process.GetDeviceCount(r.rt.NewThread(0), &n) != nil {
@@ -157,7 +157,7 @@ func (r *Runtime) DeviceCount() int {
 	return int(n)
 }
 
-// Device takes a device into use. It is in use until it is closed as often as it was taken.
+// Device opens a device. It stays open until it is closed as often as it was opened.
 func (r *Runtime) Device(i int) (*Device, error) {
 	if i < math.MinInt32 || i > math.MaxInt32 {
 		i = -1
@@ -174,8 +174,8 @@ func (r *Runtime) Device(i int) (*Device, error) {
 	return &Device{r: r, id: i, t: r.rt.ThreadIn(c)}, nil
 }
 
-// Devices takes one device after the other into use, from 0 on, and ends after the first error. A device stays in use
-// until it is closed:
+// Devices opens one device after another, starting with 0, and ends after the first error. A device stays open until
+// it is closed:
 //
 //	for dev, err := range rt.Devices() {
 //		if err != nil {

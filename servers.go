@@ -13,24 +13,24 @@ import (
 	"ropeway/internal/core/signal"
 )
 
-// Process is a process of one server of a pod, which a key is for. pod.Self returns that of the caller; it travels to
-// the server that has the memory by any means, in JSON for example.
+// Process is a process on a server of a pod, to which a key can be restricted. pod.Self returns the caller's; it can
+// be sent to the server that has the memory in any way, for example as JSON.
 type Process struct {
 	Server int // number of the server
-	PID    int // number of the process there
+	PID    int // number of the process on that server
 }
 
 // String returns the process as text.
 func (p Process) String() string { return fmt.Sprintf("process %d of server %d", p.PID, p.Server) }
 
-// serverBit is the bit at which the number of a server begins in that of its devices, and mostServer is the largest
-// number.
+// serverBit is the lowest bit of the server's number in the numbers of its devices, and mostServer the largest number
+// of a server.
 const (
 	serverBit  = 22
 	mostServer = 1<<10 - 1
 )
 
-// checkProcesses refuses a list that no server could have.
+// checkProcesses returns an error for an empty list and for impossible server or process numbers.
 func checkProcesses(api string, with []Process) error {
 	if len(with) == 0 {
 		return misuse(api, "serverPids", "no process is named, and no other one has it on another server")
@@ -43,11 +43,11 @@ func checkProcesses(api string, with []Process) error {
 	return nil
 }
 
-// name calls f with each process as C names it: by the number of a device of its server.
+// name calls f with each process in C's form, which has the number of a device of its server.
 func (d *Device) name(with []Process, f func(*abi.ServerPid) *core.Error) error {
 	for _, p := range with {
 		pid := int32(p.PID)
-		var pin runtime.Pinner // the address is a number, which does not keep what it points to
+		var pin runtime.Pinner // the address is a number, which does not keep the value alive
 		pin.Pin(&pid)
 		err := f(&abi.ServerPid{Sdid: uint32(p.Server) << serverBit, Pid: addressOf(&pid), Num: 1})
 		pin.Unpin()
@@ -58,12 +58,11 @@ func (d *Device) name(with []Process, f func(*abi.ServerPid) *core.Error) error 
 	return nil
 }
 
-// ShareWith lets processes of other servers of a pod have device memory, by [Device.Import] there, and returns the key
-// for it. Nothing is copied: their copies and fills go to where the memory is, and this process has nothing to do for
-// them. It ends as that of [Buffer.Share] does. [Physical.ShareFabric] needs no process to be named.
+// ShareWith lets processes of other servers of a pod open device memory, by [Device.Import], and returns the key for
+// it. Nothing is copied: their copies and fills access the memory directly, without this process's help. Sharing ends
+// as with [Buffer.Share]. [Physical.ShareFabric] does not require naming processes.
 //
-// Other servers are reached with package pod, on the product A3. Memory of a GPU is shared by [Physical.ShareFabric]
-// alone.
+// It requires package pod and the product A3. Memory of a GPU can only be shared by [Physical.ShareFabric].
 func (b *Buffer) ShareWith(with ...Process) (Key, error) {
 	const api = "aclrtIpcMemImportPidInterServer"
 	if err := checkProcesses(api, with); err != nil {
@@ -83,9 +82,9 @@ func (b *Buffer) ShareWith(with ...Process) (Key, error) {
 	return k, nil
 }
 
-// ShareWith lets processes of other servers of a pod have the notify, by [Device.ImportNotify] there, as
-// [Buffer.ShareWith] does with memory; once for each notify, if [Notify.Share] was not called. Streams there record it,
-// after what they did before, and streams of its own device wait for it.
+// ShareWith lets processes of other servers of a pod open the notify, by [Device.ImportNotify], as [Buffer.ShareWith]
+// does for memory. It may be called once for each notify, if [Notify.Share] was not called. Streams of these
+// processes can record it, in stream order, and streams of its own device wait for it.
 func (n *Notify) ShareWith(with ...Process) (Key, error) {
 	const api = "aclrtNotifySetImportPidInterServer"
 	if err := checkProcesses(api, with); err != nil {
@@ -104,9 +103,9 @@ func (n *Notify) ShareWith(with ...Process) (Key, error) {
 	return k, nil
 }
 
-// FabricHandle names memory for processes of all servers of a pod. It is the aclrtMemFabricHandle of C, and the bytes
-// that Python has, so programs in different languages can pass it on to each other: h[:] are its bytes. As text, also
-// in JSON and for package flag, it is 256 hexadecimal digits. It has a secret in it: a process of the pod that has the
+// FabricHandle names memory for processes of all servers of a pod. It equals the aclrtMemFabricHandle of C and the
+// bytes object of Python, so programs in different languages can exchange it: h[:] are its bytes. As text, also in
+// JSON and for package flag, it is 256 hexadecimal digits. It contains a secret: a process of the pod that has the
 // handle, and is allowed to, can open the memory.
 type FabricHandle [128]byte
 
@@ -130,13 +129,13 @@ func (h *FabricHandle) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ShareFabric lets processes of all servers of a pod have the memory, by [Device.ImportFabric]. Only the processes with
-// the given numbers may, on whatever server they are; if none is given, all of the pod. Nothing is copied, and this
-// process has nothing to do for the others. Sharing again gives the same handle and lets further processes have it;
-// whether there is a list is said by the first call. It ends when the memory is closed and nowhere mapped. Memory has
-// one kind of handle: that of Share or this one.
+// ShareFabric lets processes of all servers of a pod open the memory, by [Device.ImportFabric]. Only processes with
+// the given numbers may open it, on any server; if none is given, all processes of the pod. Nothing is copied, and
+// this process does no work for the others. Further calls return the same handle and allow further processes; the
+// first call determines whether there is a list of processes. Sharing ends when the memory is closed and not mapped.
+// Memory has one kind of handle: that of Share or this one.
 //
-// Other servers are reached with package pod, on the product A3. Without a pod, processes of this machine are.
+// Other servers require package pod and the product A3. Without a pod, processes of this machine can open the memory.
 func (m *Physical) ShareFabric(with ...int) (FabricHandle, error) {
 	const api = "aclrtMemExportToShareableHandleV2"
 	if memory.PhysicalSize(m.d.t, m.h) == 0 {
@@ -174,17 +173,17 @@ func (m *Physical) ShareFabric(with ...int) (FabricHandle, error) {
 	return *m.fabric, nil
 }
 
-// pass calls f with the handle's address, as C passes it.
+// pass calls f with the handle's address.
 func (h *FabricHandle) pass(f func(core.Addr) *core.Error) *core.Error {
-	var pin runtime.Pinner // the address is a number, which does not keep what it points to
+	var pin runtime.Pinner // the address is a number, which does not keep the value alive
 	pin.Pin(h)
 	defer pin.Unpin()
 	return f(addressOf(h))
 }
 
-// ImportFabric opens the memory that the handle names, mostly of another server, to be mapped here. Nothing is copied:
-// copies with it go to where it is. They fail with [ErrRTLostHeartbeat] if that server stops answering. Close closes it
-// here. When ctx ends before the other server has replied, its error is returned.
+// ImportFabric opens the memory that the handle names, usually of another server, to be mapped here. Nothing is
+// copied: copies access the memory on its server. They fail with [ErrRTLostHeartbeat] if that server stops answering.
+// Close only closes it here. If ctx ends before the other server has replied, its error is returned.
 func (d *Device) ImportFabric(ctx context.Context, h FabricHandle) (*Physical, error) {
 	return importing(ctx, func() (*Physical, error) {
 		m := &Physical{d: d}

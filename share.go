@@ -16,13 +16,13 @@ import (
 )
 
 // Key names memory, a notify or an event of one process for others. It is a short text without spaces, for a pipe, a
-// file or a command line. A process that has the key, and is allowed to, can open what it names.
+// file or a command line. A process that has the key, and is allowed to, can open the object.
 type Key string
 
 // keyRoom is the size of a key in C, with its terminator.
 const keyRoom = 65
 
-// cKey is a key as C has it.
+// cKey returns the key as a C string.
 func (k Key) cKey() []byte { return append([]byte(k), 0) }
 
 func keyOf(text []byte) Key {
@@ -30,7 +30,7 @@ func keyOf(text []byte) Key {
 	return Key(text)
 }
 
-// pids is a white list as C has it.
+// pids converts a white list to C's type.
 func pids(api string, with []int) ([]int32, error) {
 	list := make([]int32, 0, len(with))
 	for _, pid := range with {
@@ -45,9 +45,9 @@ func pids(api string, with []int) ([]int32, error) {
 // mostNamed is the most processes for a call of aclrtIpcMemSetImportPid.
 const mostNamed = 31
 
-// Share lets other processes have device memory, by [Device.Import], and returns the key for it. Only the processes
-// with the given numbers may; if none is given, all of the same user, and root's. Nothing is copied: they see what
-// this process writes. It ends with [Buffer.Unshare], or when the buffer is closed.
+// Share lets other processes open device memory, by [Device.Import], and returns the key for it. Only the processes
+// with the given numbers may open it; if none is given, all processes of the same user and of root. Nothing is
+// copied: they share the bytes. Sharing ends with [Buffer.Unshare], or when the buffer is closed.
 func (b *Buffer) Share(with ...int) (Key, error) {
 	list, err := pids("aclrtIpcMemSetImportPid", with)
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *Buffer) Share(with ...int) (Key, error) {
 	return k, nil
 }
 
-// export makes a key of the memory, also as C has it. With a list, processes are to be named for it.
+// export returns a key of the memory, also as a C string. If list, only named processes may use it.
 func (b *Buffer) export(list bool) (text []byte, k Key, err error) {
 	const api = "aclrtIpcMemGetExportKey"
 	if p := b.problem(b.d.r); p != "" {
@@ -83,8 +83,8 @@ func (b *Buffer) export(list bool) (text []byte, k Key, err error) {
 	return text, keyOf(text), nil
 }
 
-// Unshare makes a key of Share invalid. Processes that have imported it keep what they have; if this process has
-// imported it, that buffer must be closed before.
+// Unshare makes a key of Share invalid. Processes that have imported it keep the memory; if this process has imported
+// it, that buffer must be closed before.
 func (b *Buffer) Unshare(k Key) error {
 	im := &b.d.r.imports
 	im.mu.Lock() // so that it is not imported at the same time
@@ -95,8 +95,8 @@ func (b *Buffer) Unshare(k Key) error {
 	return b.d.result(memory.IpcMemClose(b.d.t, first(k.cKey())))
 }
 
-// imports are the keys that are imported, each once: C closes by key, imports before exports, and could not distinguish
-// two apart.
+// imports are the imported keys, each at most once: C closes by key, imports before exports, and could not
+// distinguish two imports.
 type imports struct {
 	mu   sync.Mutex
 	have map[Key]*Buffer // guarded by mu; nil: being imported
@@ -104,7 +104,8 @@ type imports struct {
 
 // has reports whether a key is imported, or is being. mu is held.
 func (im *imports) has(r *Runtime, k Key) bool {
-	maps.DeleteFunc(im.have, func(_ Key, b *Buffer) bool { return b != nil && b.problem(r) != "" }) // they were closed
+	maps.DeleteFunc(im.have, func(_ Key, b *Buffer) bool { return b != nil && b.problem(r) != "" }) // remove closed
+	// ones
 	_, has := im.have[k]
 	return has
 }
@@ -134,8 +135,8 @@ func (im *imports) end(k Key, b *Buffer) {
 	}
 }
 
-// importing calls open, which asks another process and may take seconds if that one is stopped. When ctx ends first,
-// its error is returned, and what comes later is closed.
+// importing calls open, which makes a request to another process and may take seconds if that is stopped. If ctx ends
+// first, its error is returned, and a late result is closed.
 func importing[T io.Closer](ctx context.Context, open func() (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -159,16 +160,16 @@ func importing[T io.Closer](ctx context.Context, open func() (T, error)) (T, err
 	case <-ctx.Done():
 		go func() {
 			if a := <-results; a.err == nil {
-				a.v.Close() //nolint:errcheck // the program does not know of it
+				a.v.Close() //nolint:errcheck // the program did not get it
 			}
 		}()
 		return none, ctx.Err()
 	}
 }
 
-// Import opens the memory of another process that the key names: n bytes from its beginning. It should be closed
-// before the other process closes it. A key can be imported once at a time. When ctx ends before the other process
-// has replied, its error is returned.
+// Import opens the first n bytes of another process's memory by its key. It should be closed before the other process
+// closes the memory. A key can be imported only once at a time. If ctx ends before the other process has replied, its
+// error is returned.
 func (d *Device) Import(ctx context.Context, k Key, n int) (*Buffer, error) {
 	const api = "aclrtIpcMemImportByKey"
 	return importing(ctx, func() (*Buffer, error) {
@@ -184,7 +185,7 @@ func (d *Device) Import(ctx context.Context, k Key, n int) (*Buffer, error) {
 // importKey is Import of a key that is not imported. It may take seconds, if the other process is stopped.
 func (d *Device) importKey(api string, k Key, n int) (*Buffer, error) {
 	var addr core.Addr
-	const peer = 1 // with peer access, if it is another device's
+	const peer = 1 // with peer access, if another device has it
 	if err := memory.IpcMemImportByKey(d.t, &addr, first(k.cKey()), peer); err != nil {
 		return nil, d.result(err)
 	}
@@ -197,8 +198,8 @@ func (d *Device) importKey(api string, k Key, n int) (*Buffer, error) {
 	return b, nil
 }
 
-// Share lets other processes have the notify, by [Device.ImportNotify], as [Buffer.Share] does with memory; once for
-// each notify. Others may record it; waiting is for streams of its own device.
+// Share lets other processes open the notify, by [Device.ImportNotify], as [Buffer.Share] does for memory. It may be
+// called once for each notify. Other processes may record it; only streams of its own device may wait for it.
 func (n *Notify) Share(with ...int) (Key, error) {
 	list, err := pids("aclrtNotifySetImportPid", with)
 	if err != nil {
@@ -214,7 +215,7 @@ func (n *Notify) Share(with ...int) (Key, error) {
 	return k, nil
 }
 
-// export makes the key of the notify. With a list, processes are to be named for it.
+// export returns the key of the notify. If list, only named processes may use it.
 func (n *Notify) export(list bool) (Key, error) {
 	flags := uint64(0)
 	if !list {
@@ -227,12 +228,12 @@ func (n *Notify) export(list bool) (Key, error) {
 	return keyOf(text), nil
 }
 
-// ImportNotify opens the notify of another process that the key names. When ctx ends before that has replied, its
-// error is returned.
+// ImportNotify opens another process's notify by its key. If ctx ends before that process has replied, its error is
+// returned.
 func (d *Device) ImportNotify(ctx context.Context, k Key) (*Notify, error) {
 	return importing(ctx, func() (*Notify, error) {
 		n := &Notify{d: d}
-		const peer = 2 // with peer access, if it is another device's
+		const peer = 2 // with peer access, if another device has it
 		if err := signal.NotifyImportByKey(d.t, &n.h, first(k.cKey()), peer); err != nil {
 			return nil, d.result(err)
 		}

@@ -16,10 +16,10 @@ type Stream struct {
 	h core.Handle // 0: the default stream
 }
 
-// NewStream makes a stream of the default priority.
+// NewStream returns a new stream of the default priority.
 func (d *Device) NewStream() (*Stream, error) { return d.NewPriorityStream(0) }
 
-// NewPriorityStream makes a stream with a priority from 0, most urgent, to 7.
+// NewPriorityStream returns a new stream with a priority from 0, most urgent, to 7.
 func (d *Device) NewPriorityStream(priority int) (*Stream, error) {
 	if priority < 0 || priority > 7 {
 		return nil, misuse("aclrtCreateStreamWithConfig", "priority", fmt.Sprintf("%d is not from 0 to 7", priority))
@@ -34,12 +34,12 @@ func (d *Device) NewPriorityStream(priority int) (*Stream, error) {
 // DefaultStream returns the stream that every device has. It cannot be closed.
 func (d *Device) DefaultStream() *Stream { return &Stream{d: d} }
 
-// Close closes the stream. It drops what has not run, and that is an error, [ErrRTStreamAbort]; call
-// [Stream.Synchronize] before. A function of [Stream.Call] that is running is waited for. Afterwards every method
-// fails.
+// Close closes the stream. If it drops work that has not run, it returns [ErrRTStreamAbort]; call
+// [Stream.Synchronize] before. It waits for a running function of [Stream.Call]. Afterwards every method fails.
 func (s *Stream) Close() error {
 	const api = "aclrtDestroyStreamForce"
-	// A checker reports what is dropped, and it must not see a query, which orders what the program did not order.
+	// A checker reports dropped work itself, and must not see a query here, which would order work that the program
+	// did not order.
 	dropped := false
 	if s.h != 0 && !s.d.r.rt.Checked() {
 		idle, err := s.Idle()
@@ -55,8 +55,8 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// Synchronize waits until everything queued so far is done and returns the first failure since the last time. When
-// ctx ends first, its error is returned and the work goes on.
+// Synchronize waits until everything queued so far is done and returns the first failure since the last time. If ctx
+// ends first, its error is returned and the work continues.
 func (s *Stream) Synchronize(ctx context.Context) error {
 	return s.d.waited(ctx, s.d.t.SynchronizeStreamWithin(s.h, core.WaitLimit{Cancel: ctx.Done()}))
 }
@@ -68,7 +68,7 @@ func (s *Stream) Idle() (bool, error) {
 	return st == abi.StreamStatusComplete, s.d.result(err)
 }
 
-// Abort drops what has not run yet. Waits for the stream return an error; the stream can be used again.
+// Abort drops work that has not run. Waits for the stream return an error; the stream can be used again.
 func (s *Stream) Abort() error { return s.d.result(s.d.t.StreamAbort(s.h)) }
 
 // StopOnFailure makes the first failure stop all streams made on this Device instead of only being reported. It
@@ -77,9 +77,9 @@ func (s *Stream) StopOnFailure() error {
 	return s.d.result(s.d.t.SetStreamFailureMode(s.h, 1))
 }
 
-// Copy queues a copy of src to the beginning of dst. The direction is found from the memory. It takes buffers, one of
-// which is device memory: there is no asynchronous copy between host memory, nor with pageable memory, for which the
-// call would have to wait for the stream. [Device.Copy] copies both.
+// Copy queues a copy of src to the beginning of dst. The memory determines the direction. At least one span must be
+// device memory, and none pageable: copies within host memory are not asynchronous, and with pageable memory the call
+// would have to wait for the stream. [Device.Copy] allows both.
 func (s *Stream) Copy(dst, src Span) error {
 	if err := s.queueable("aclrtMemcpyAsync", &dst, &src); err != nil {
 		return err
@@ -88,7 +88,8 @@ func (s *Stream) Copy(dst, src Span) error {
 		s.h))
 }
 
-// queueable refuses spans that cannot be used, and pageable memory, with which a copy would wait for the stream.
+// queueable returns an error for spans that cannot be used, and for pageable memory, with which a copy would wait for
+// the stream.
 func (s *Stream) queueable(api string, dst, src *Span) error {
 	switch {
 	case dst.pageable():
@@ -121,8 +122,8 @@ func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height in
 		size(width), size(height), abi.MemcpyDefault, s.h))
 }
 
-// holds reports whether height rows of width bytes, pitch bytes apart, lie in the span. Shapes that are none are left
-// to the core to refuse.
+// holds reports whether height rows of width bytes, pitch bytes apart, fit in the span. It returns true for invalid
+// shapes, which the core refuses.
 func (s *Span) holds(pitch, width, height int) bool {
 	switch {
 	case width <= 0 || height <= 0 || pitch < width:
@@ -174,7 +175,7 @@ func (s *Stream) Record(e *Event) error {
 	return s.d.result(s.d.t.RecordEvent(e.h, s.h))
 }
 
-// Wait makes what is queued from now on wait for the event's latest record. The caller does not wait.
+// Wait makes later work of the stream wait for the event's latest record. The caller does not wait.
 func (s *Stream) Wait(e *Event) error {
 	if e.d.r != s.d.r {
 		return misuse("aclrtStreamWaitEvent", "event", otherRuntime)

@@ -27,7 +27,7 @@ func on(s *ropeway.Stream, api string) queue {
 	return queue{t, h, api}
 }
 
-// addr returns where a span is.
+// addr returns the address of a span.
 func (q queue) addr(arg string, s ropeway.Span) (core.Addr, error) { return addr(q.t, q.api, arg, s) }
 
 func addr(t *core.Thread, api, arg string, s ropeway.Span) (core.Addr, error) {
@@ -35,7 +35,7 @@ func addr(t *core.Thread, api, arg string, s ropeway.Span) (core.Addr, error) {
 	return goapi.Addr(t, api, arg, b, off, s.Len())
 }
 
-// result returns what the core returned.
+// result converts the error of a core call.
 func (q queue) result(err *core.Error) error { return goapi.Result(q.t, err) }
 
 // misuse refuses an argument.
@@ -55,7 +55,7 @@ func (q queue) outOfBounds(arg, text string) error {
 // otherRuntime is the text of the error for objects of another runtime.
 const otherRuntime = "belongs to another runtime"
 
-// seconds is a limit of time as C has it.
+// seconds converts a timeout to C's seconds.
 func (q queue) seconds(timeout time.Duration) (uint32, error) {
 	if timeout < 0 {
 		return 0, q.misuse("timeout", "is negative")

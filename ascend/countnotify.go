@@ -17,7 +17,7 @@ type CountNotify struct {
 	h core.Handle
 }
 
-// NewCountNotify makes a count notify.
+// NewCountNotify returns a new count notify, which is 0.
 func NewCountNotify(d *ropeway.Device) (*CountNotify, error) {
 	t, _ := goapi.Device(d)
 	n := &CountNotify{t: t}
@@ -41,7 +41,7 @@ const (
 	KeepBits Change = Change(abi.CntNotifyRecordBitAndMode)   // the bits that are not in v are cleared
 )
 
-// RecordCount queues a change of the number: it happens when everything queued before it is done.
+// RecordCount queues a change of the number, which is made when all earlier work on the stream is done.
 func RecordCount(s *ropeway.Stream, n *CountNotify, how Change, v uint32) error {
 	q := on(s, "aclrtCntNotifyRecord")
 	if n.t.Runtime != q.t.Runtime {
@@ -67,11 +67,11 @@ const (
 type CountWait struct {
 	Is      CountCondition
 	Value   uint32
-	Clear   bool          // the wait makes the number 0 when it ends, in one step with the look at it
-	Timeout time.Duration // after it the stream fails instead of waiting on; whole seconds, rounded up; 0 is for ever
+	Clear   bool          // the wait sets the number to 0 when it ends, atomically with the comparison
+	Timeout time.Duration // limit after which the stream fails; whole seconds, rounded up; 0: none
 }
 
-// WaitCount makes what is queued from now on wait until the number fulfils a condition. The caller does not wait.
+// WaitCount makes later work of the stream wait until the number satisfies a condition. The caller does not wait.
 func WaitCount(s *ropeway.Stream, n *CountNotify, w CountWait) error {
 	q := on(s, "aclrtCntNotifyWaitWithTimeout")
 	if n.t.Runtime != q.t.Runtime {

@@ -11,11 +11,12 @@ import (
 // Advice tells how a program will use managed memory ([ropeway.Device.AllocManaged]). It affects speed, never results.
 type Advice int32
 
-// The advice that can be given, and taken back.
+// Kinds of advice.
 const (
-	ReadMostly    Advice = Advice(abi.MemAdviseSetReadMostly)          // it is read much and written little
-	NotReadMostly Advice = Advice(abi.MemAdviseUnsetReadMostly)        // undoes ReadMostly
-	Prefer        Advice = Advice(abi.MemAdviseSetPreferredLocation)   // it should be at the given place
+	ReadMostly    Advice = Advice(abi.MemAdviseSetReadMostly)        // it is mostly read
+	NotReadMostly Advice = Advice(abi.MemAdviseUnsetReadMostly)      // undoes ReadMostly
+	Prefer        Advice = Advice(abi.MemAdviseSetPreferredLocation) // it should be in the memory of the given
+	// device or the host
 	NotPrefer     Advice = Advice(abi.MemAdviseUnsetPreferredLocation) // undoes Prefer
 	AccessedBy    Advice = Advice(abi.MemAdviseSetAccessedBy)          // the given device will use it
 	NotAccessedBy Advice = Advice(abi.MemAdviseUnsetAccessedBy)        // undoes AccessedBy
@@ -42,7 +43,7 @@ func Prefetch(s *ropeway.Stream, mem ropeway.Span, to *ropeway.Device) error {
 	return q.result(memory.MemManagedPrefetchAsync(q.t, addr, uint64(mem.Len()), location, 0, q.h))
 }
 
-// managed returns where the memory is and what place a device is, or the host for nil.
+// managed returns the address of the memory, and the location of a device, or of the host for nil.
 func managed(t *core.Thread, api string, mem ropeway.Span, at *ropeway.Device) (
 	core.Addr, abi.MemManagedLocation, error,
 ) {

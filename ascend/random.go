@@ -13,29 +13,29 @@ import (
 )
 
 // Distribution is a distribution of random numbers. Its parameters are rounded to the type of the numbers; those of
-// whole numbers have to be whole.
+// integers must be integers.
 type Distribution struct {
 	kind abi.RandomNumFuncType
 	of   Type
 	a, b float64
 }
 
-// Uniform is numbers from low up to, but not including, high: floats, or whole numbers of 32 or 64 bits.
+// Uniform is the uniform distribution over [low, high): floats, or integers of 32 or 64 bits.
 func Uniform(of Type, low, high float64) Distribution {
 	return Distribution{abi.RandomNumFuncTypeUniformDis, of, low, high}
 }
 
-// Normal is floats of the normal distribution.
+// Normal is the normal distribution of floats.
 func Normal(of Type, mean, deviation float64) Distribution {
 	return Distribution{abi.RandomNumFuncTypeNormalDis, of, mean, deviation}
 }
 
-// TruncatedNormal is Normal without what is more than two standard deviations away from the mean.
+// TruncatedNormal is Normal without numbers more than two standard deviations from the mean.
 func TruncatedNormal(of Type, mean, deviation float64) Distribution {
 	return Distribution{abi.RandomNumFuncTypeTruncatedNormalDis, of, mean, deviation}
 }
 
-// Dropout is a mask of bits, each 0 with probability ratio, else 1. The first is the lowest of its byte.
+// Dropout is a bit mask: each bit is 0 with probability ratio, else 1. The first bit is the lowest of its byte.
 func Dropout(ratio float64) Distribution {
 	return Distribution{abi.RandomNumFuncTypeDropoutBitmask, Float32, ratio, 0}
 }
@@ -44,12 +44,12 @@ func Dropout(ratio float64) Distribution {
 type RandomSource struct {
 	Seed uint64
 
-	// Counter is 16 bytes of device memory, zeros at first. Drawing moves it on, so that the next numbers are others.
+	// Counter is 16 bytes of device memory, zeros at first. Drawing advances it, so that the next numbers differ.
 	Counter ropeway.Span
 }
 
-// Random queues filling dst with random numbers. Streams that use one counter have to be ordered. Only some products
-// have it (A2, A3).
+// Random queues filling dst with random numbers. Uses of one counter on several streams must be ordered. Only some
+// products have it (A2, A3).
 func Random(s *ropeway.Stream, dst ropeway.Span, like Distribution, from RandomSource) error {
 	q := on(s, "aclrtRandomNumAsync")
 	to, err := q.addr("randomResultAddr", dst)
@@ -92,7 +92,7 @@ func Random(s *ropeway.Stream, dst ropeway.Span, like Distribution, from RandomS
 	return q.result(transfer.RandomNumAsync(q.t, &task, q.h, 0))
 }
 
-// given is a parameter that is not in memory.
+// given returns a parameter passed by value.
 func given(bits uint64, size int) (p abi.RandomParaInfo) {
 	binary.LittleEndian.PutUint64(p.ValueOrAddr[:], bits)
 	p.Size = uint8(size)

@@ -16,7 +16,7 @@ const (
 	Min Reduction = Reduction(abi.MemcpySdmaAutomaticMin)
 )
 
-// Type is a type of numbers in device memory. Products and calls differ in those they know.
+// Type is a type of numbers in device memory. Products and calls support different types.
 type Type int32
 
 // The types.
@@ -35,7 +35,7 @@ const (
 // String returns the name of the type, such as Float32.
 func (t Type) String() string { return abi.DataType(t).String() }
 
-// Reduce queues dst = dst how src, number by number, for all numbers of src.
+// Reduce queues the elementwise operation dst = dst how src, for all numbers of src.
 func Reduce(s *ropeway.Stream, dst, src ropeway.Span, how Reduction, of Type) error {
 	q := on(s, "aclrtReduceAsync")
 	to, err := q.addr("dst", dst)

@@ -8,13 +8,13 @@ import (
 	"strconv"
 )
 
-// parameter is how an argument is written for people.
+// parameter formats an argument for messages.
 type parameter struct {
 	name string
 	text func(slot uint64) string
 }
 
-// pythonArgument is an argument of a Python form, and the slot of the C function that holds it; -1: none does.
+// pythonArgument is an argument of a Python form, with its slot in the C function; -1: none.
 type pythonArgument struct {
 	name string
 	slot int
@@ -35,7 +35,7 @@ func asFloat(slot uint64) string {
 	return strconv.FormatFloat(float64(math.Float32frombits(uint32(slot))), 'g', -1, 32)
 }
 
-// asEnum writes the name of a value of an enum.
+// asEnum returns the name of a value of an enum.
 func asEnum[E interface {
 	~int32
 	fmt.Stringer

@@ -13,10 +13,10 @@ package main
 // static void call_region(region r, uintptr_t at, size_t n) { r((const volatile void *)at, n); }
 import "C"
 
-// Programs that are built with AddressSanitizer bring functions by which an allocator says what is not to be touched.
+// Programs built with AddressSanitizer have functions by which an allocator marks memory as inaccessible.
 
-// shade informs AddressSanitizer which addresses of pinned memory the program must not use, or may use again; nil if
-// the program was built without it.
+// shade returns a function that tells AddressSanitizer whether the program must not use addresses of pinned memory;
+// nil if the program was built without it.
 func shade() func(lo, hi uintptr, forbidden bool) {
 	poison, unpoison := C.poison(), C.unpoison()
 	if poison == nil || unpoison == nil {

@@ -118,10 +118,10 @@ func hostFunc(slot uint64) func(core.Addr) {
 	}
 }
 
-// retired has the functions that are not called any more; nil: there is none.
+// retired has the functions that must not be called any longer; nil: none.
 var retired atomic.Pointer[[]uint64]
 
-// retire adds a function to them.
+// retire adds a function to retired.
 func retire(slot uint64) {
 	for {
 		old := retired.Load()

@@ -29,36 +29,37 @@ import (
 	"ropeway/internal/core"
 )
 
-// checker is what the C side of the checker (capi/check) needs of the other: the runtime's checker is one. Addresses
-// are those of the program. Methods are called with no lock of ours held, by any thread.
+// checker has the methods of the runtime's checker that its C side (capi/check) calls. Addresses are those of the
+// program. Methods are called with no lock of ours held, by any thread.
 type checker interface {
-	// Touch reports that the host is about to touch n bytes at addr, which are closed; n is 0 where it is not known. pc
-	// is the instruction, 0 for a system call. by knows the stack of the access, during the call only; it is in no
-	// function.
+	// Touch reports that the host is about to access n closed bytes at addr; n is 0 if unknown. pc is the
+	// instruction, 0 for a system call. by has the stack of the access, only during the call; it is not in a function
+	// of the API.
 	Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.Caller, thread uint32) Touch
-	// Stepped reports that what Touch opened for one instruction is to be closed.
+	// Stepped closes the memory that Touch opened for one instruction.
 	Stepped(t Touch)
-	// Vanish reports that the program is about to take n bytes at addr away from itself. by is as for Touch.
+	// Vanish reports that the program is about to remove the n bytes at addr. by is as for Touch.
 	Vanish(addr uintptr, n uint64, how check.Way, by core.Caller, thread uint32)
-	// Window is where pinned memory can lie.
+	// Window returns the range of all pinned memory.
 	Window() (low, high uintptr)
 	// OpenKnown opens all memory that is known to be complete.
 	OpenKnown()
-	// Note prints what the checker cannot do.
+	// Note prints a limitation of the checker.
 	Note(text string)
 	// InFlight reports whether work on some of the bytes is not known to be complete.
 	InFlight(addr uintptr, n uint64) bool
-	// Complete makes what has run on the bytes known to be complete.
+	// Complete marks finished work on the bytes as known to be complete.
 	Complete(addr uintptr, n uint64)
-	// Findings is how many there are so far; Report is all of them as a JSON array.
+	// Findings returns the number of findings so far, Report all of them as a JSON array.
 	Findings() int
 	Report() []byte
-	// Tell begins or ends a time in which the program prints findings; News is the text of those since the last call.
+	// Tell starts or ends a period in which the program prints findings; News returns the text of those since its
+	// last call.
 	Tell(change int)
 	News() string
 }
 
-// Touch is what to do about an access: see ropeway_touch in shim/entry.h.
+// Touch is the decision about an access: see ropeway_touch in shim/entry.h.
 type Touch = struct {
 	What   uint32 // 0: the program's own fault, 1: it is open, 2: it is open for one instruction
 	Prot   uint32
@@ -67,7 +68,7 @@ type Touch = struct {
 	Delta  uintptr
 }
 
-// waitedFor is, by what is waited for, the function that waits for it.
+// waitedFor has the function that waits for each kind of object.
 var waitedFor = [...]uint32{
 	C.ROPEWAY_WAIT_STREAM: C.ROPEWAY_aclrtSynchronizeStream,
 	C.ROPEWAY_WAIT_EVENT:  C.ROPEWAY_aclrtSynchronizeEvent,
@@ -80,7 +81,7 @@ type caller C.ropeway_call
 
 func (c *caller) Calling() (function uint32, arguments []uint64, in bool) {
 	f := uint32(c.function)
-	if f == C.ROPEWAY_WAIT { // in slices what a function of the API does at once
+	if f == C.ROPEWAY_WAIT { // a slice of a wait by a function of the API
 		a := unsafe.Slice((*uint64)(c.slots), 2)
 		if a[0] >= uint64(len(waitedFor)) {
 			return f, nil, false
@@ -116,24 +117,24 @@ func (c *caller) ReturnsCode() bool {
 	return in && returnsCode[f]
 }
 
-// Drops reports what an interpreter knows of its program: whether that drops what the call returns.
+// Drops reports whether the program ignores the result of the call, if an interpreter provides that.
 func (c *caller) Drops() (drops, interpreted bool) {
 	return c.named > 0 && c.names[0].line&C.ROPEWAY_DROPPED != 0, c.named > 0
 }
 
-// Ignored reports whether the program asked not to be judged just now (ropeway/check.h).
+// Ignored reports whether the program asked not to judge it at the moment (ropeway/check.h).
 func (c *caller) Ignored() bool { return c.ignored != 0 }
 
-// ID is the system's number of the thread.
+// ID returns the system's number of the thread.
 func (c *caller) ID() uint32 { return uint32(c.thread) }
 
-// checkerC is what may be called of the C side; nil with checking off.
+// checkerC has the functions of the C side; nil with checking off.
 var checkerC atomic.Pointer[C.ropeway_checker]
 
-// frontEnd is what the checker knows about the C library: check.FrontEnd.
+// frontEnd implements check.FrontEnd for the C library.
 type frontEnd struct{}
 
-// Describe writes a call for people: its name, and its arguments with theirs.
+// Describe returns the name of a call, and its arguments with their names, for messages.
 func (frontEnd) Describe(function uint32, arguments []uint64) (name, text string) {
 	if function >= uint32(len(functionNames)) {
 		return "", ""
@@ -153,7 +154,8 @@ func (frontEnd) Describe(function uint32, arguments []uint64) (name, text string
 	return functionNames[function], b.String()
 }
 
-// PythonArguments writes the arguments of a call as Python gave them. What C has in memory of its own is left out.
+// PythonArguments returns the arguments of a call as Python passed them, without those that C keeps in its own
+// memory.
 func (frontEnd) PythonArguments(function uint32, arguments []uint64) string {
 	if function >= uint32(len(functionNames)) {
 		return ""
@@ -170,7 +172,7 @@ func (frontEnd) PythonArguments(function uint32, arguments []uint64) string {
 	return strings.Join(words, ", ")
 }
 
-// FrameName is what an interpreter called a frame.
+// FrameName returns the name that an interpreter gave a frame.
 func (frontEnd) FrameName(id uint32) (file, function string) {
 	c := checkerC.Load()
 	if c == nil {
@@ -179,7 +181,7 @@ func (frontEnd) FrameName(id uint32) (file, function string) {
 	return C.GoString(C.frame_file(c, C.uint32_t(id))), C.GoString(C.frame_name(c, C.uint32_t(id)))
 }
 
-// SetSpans says which addresses the C side is to watch: pairs of first address and end, sorted and disjoint. One call
+// SetSpans sets the addresses that the C side watches: pairs of first address and end, sorted and disjoint. One call
 // at a time.
 func (frontEnd) SetSpans(pairs []uint64) {
 	c := checkerC.Load()
@@ -189,14 +191,14 @@ func (frontEnd) SetSpans(pairs []uint64) {
 	C.set_spans(c, (*C.uint64_t)(unsafe.SliceData(pairs)), C.size_t(len(pairs)/2))
 }
 
-// SetDeviceSpan says where device memory lies.
+// SetDeviceSpan sets the range of device memory.
 func (frontEnd) SetDeviceSpan(lo, hi uintptr) {
 	if c := checkerC.Load(); c != nil {
 		C.set_device(c, C.uint64_t(lo), C.uint64_t(hi))
 	}
 }
 
-// SetRegistered says which memory of the program is registered, and under which device addresses.
+// SetRegistered sets the registered memory of the program, and its device addresses.
 func (frontEnd) SetRegistered(pairs, aliases []uint64) {
 	c := checkerC.Load()
 	if c == nil {
@@ -206,7 +208,7 @@ func (frontEnd) SetRegistered(pairs, aliases []uint64) {
 	C.set_aliases(c, (*C.uint64_t)(unsafe.SliceData(aliases)), C.size_t(len(aliases)/2))
 }
 
-// wayOf is how memory that the C side reports was freed.
+// wayOf returns how memory that the C side reports was freed.
 func wayOf(kind uint64, addr, n, argument uint64) check.Way {
 	switch kind {
 	case C.ROPEWAY_REALLOCATED:
@@ -224,14 +226,14 @@ func wayOf(kind uint64, addr, n, argument uint64) check.Way {
 	return check.Way{Kind: check.Freed, Call: fmt.Sprintf("free(ptr=%#x)", addr)}
 }
 
-// SetPinnedSpan says where pinned memory lies.
+// SetPinnedSpan sets the range of pinned memory.
 func (frontEnd) SetPinnedSpan(lo, hi uintptr) {
 	if c := checkerC.Load(); c != nil {
 		C.set_pinned(c, C.uint64_t(lo), C.uint64_t(hi))
 	}
 }
 
-// SetPages says which pages there have bytes of an allocation. One call at a time.
+// SetPages sets whether pages of pinned memory have bytes of an allocation. One call at a time.
 func (frontEnd) SetPages(lo, hi uintptr, there bool) {
 	yes := C.int(0)
 	if there {
@@ -242,7 +244,7 @@ func (frontEnd) SetPages(lo, hi uintptr, there bool) {
 	}
 }
 
-// checking is the checker of the process, or nil.
+// checking returns the checker of the process, or nil.
 func (p *process) checking() checker {
 	if p.runtime() == nil || p.check == nil {
 		return nil
@@ -250,14 +252,14 @@ func (p *process) checking() checker {
 	return p.check
 }
 
-// ballast lets the collector wait for more garbage: what the checker keeps for a copy is short-lived, the rest of the
-// heap is small, and it would be collected every few thousand copies. It is never touched, so it takes addresses and no
+// ballast makes garbage collections rarer: the checker's records of copies are short-lived and the rest of the heap
+// is small, so it would be collected every few thousand copies. It is never accessed, so it takes addresses but no
 // memory.
 var ballast []byte
 
 const ballastSize = 32 << 20
 
-// startChecking makes a checker that watches the runtime known to the C side.
+// startChecking connects the runtime's checker, if it has one, to the C side.
 func (p *process) startChecking() {
 	if p.rt == nil {
 		return
@@ -271,8 +273,8 @@ func (p *process) startChecking() {
 	}
 }
 
-// injected returns the code of a call that is to fail (--inject); 0 if it is not. A function that returns no code
-// cannot fail.
+// injected returns the code with which a call must fail (--inject), or 0. A function that returns no code cannot
+// fail.
 func (p *process) injected(function uint32, t *thread, a *slots) uint64 {
 	if !p.check.Injecting() || !returnsCode[function] {
 		return 0

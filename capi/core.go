@@ -19,7 +19,6 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
-	"ropeway/internal/core/memory"
 	"ropeway/internal/core/model"
 	"ropeway/internal/core/transfer"
 )
@@ -38,7 +37,7 @@ func ropeway_core_call(function C.uint32_t, t unsafe.Pointer, a unsafe.Pointer) 
 // It is a function of its own because a deferred call costs twice as much in one that C calls.
 func carryOut(function uint32, t *thread, a *slots) (result uint64) {
 	defer catch(function, t, &result)
-	debug.SetPanicOnFault(true) // for this goroutine; it only ever runs calls like this one
+	debug.SetPanicOnFault(true) // for this goroutine; it only runs calls like this one
 	if function >= uint32(len(functions)) {
 		return ask(function, t, a)
 	}
@@ -96,8 +95,7 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 		}
 	case C.ROPEWAY_KERNELS:
 		useKernels(a)
-	case C.ROPEWAY_SYMBOL, C.ROPEWAY_CLOSE_IMPORT, C.ROPEWAY_ENABLE_PEER, C.ROPEWAY_DISABLE_PEER,
-		C.ROPEWAY_FUNC_SYMBOL, C.ROPEWAY_VARIABLE, C.ROPEWAY_LOAD_FUNCTIONS:
+	case C.ROPEWAY_SYMBOL, C.ROPEWAY_LOAD_FUNCTIONS:
 		if t == nil {
 			return uint64(opening.code)
 		}
@@ -111,36 +109,21 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 	return 0
 }
 
-// besides carries out what programs call and the table of functions does not have.
+// besides carries out functions for programs that are not in the table.
 func besides(function uint32, t *thread, a *slots) *core.Error {
-	switch function {
-	case C.ROPEWAY_CLOSE_IMPORT:
-		return memory.CloseImport(t.Thread, core.Addr(a[0]))
-	case C.ROPEWAY_ENABLE_PEER:
-		return memory.EnablePeer(t.Thread, uint32(a[0]), uint32(a[1]), uint32(a[2]))
-	case C.ROPEWAY_FUNC_SYMBOL:
-		return registerFuncSymbol(t, a)
-	case C.ROPEWAY_VARIABLE:
-		return registerVariable(t, a)
-	case C.ROPEWAY_LOAD_FUNCTIONS:
+	if function == C.ROPEWAY_LOAD_FUNCTIONS {
 		return loadFunctions(t, a)
-	case C.ROPEWAY_DISABLE_PEER:
-		return memory.DisablePeer(t.Thread, uint32(a[0]), uint32(a[1]))
 	}
 	return transfer.RegisterSymbol(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]))
 }
 
-// besideNames are the names of those.
+// besideNames are the names of these functions.
 var besideNames = map[uint32]string{
-	C.ROPEWAY_SYMBOL: "ropewayRegisterSymbol", C.ROPEWAY_CLOSE_IMPORT: "rtIpcCloseMemory",
-	C.ROPEWAY_ENABLE_PEER:    "rtEnableP2P",
-	C.ROPEWAY_DISABLE_PEER:   "rtDisableP2P",
-	C.ROPEWAY_FUNC_SYMBOL:    "rtRegisterFuncSymbol",
-	C.ROPEWAY_VARIABLE:       "rtRegisterVariable",
+	C.ROPEWAY_SYMBOL:         "ropewayRegisterSymbol",
 	C.ROPEWAY_LOAD_FUNCTIONS: "ropeway_load_functions",
 }
 
-// catch makes an error of a panic in a call.
+// catch turns a panic in a call into an error.
 func catch(function uint32, t *thread, result *uint64) {
 	p := recover()
 	if p == nil {
@@ -148,7 +131,7 @@ func catch(function uint32, t *thread, result *uint64) {
 	}
 	api, coded := called(function)
 	if api != "" && t == nil {
-		return // what a refused call returns has been set
+		return // the result has been set
 	}
 	*result = 0
 	if api == "" {
@@ -171,7 +154,8 @@ func catch(function uint32, t *thread, result *uint64) {
 	}
 }
 
-// called is the name of a function that programs call, and whether it returns an aclError; "" if the shim itself asks.
+// called returns the name of a function that programs call, and whether it returns an aclError; "" for requests of
+// the shim.
 func called(function uint32) (api string, coded bool) {
 	if function < uint32(len(functions)) {
 		return functionNames[function], returnsCode[function]
@@ -180,17 +164,17 @@ func called(function uint32) (api string, coded bool) {
 	return api, coded
 }
 
-// isNil reports whether a panic is a fault in the first page of memory. Of the pointers of the program only those
-// inside its structures can lead there; the others are looked at before.
+// isNil reports whether a panic is a fault in the first page of memory. Only pointers inside structures of the
+// program can lead there; other pointers are checked before.
 func isNil(p any) bool {
 	e, ok := p.(runtime.Error)
 	return ok && strings.Contains(e.Error(), "nil pointer dereference")
 }
 
-// said are the functions that have said that they are not built.
+// said marks the functions that have already reported that they are not built.
 var said [len(functionNames)]atomic.Bool
 
-// notBuilt is a function that does not exist yet: its arguments are checked, and then it says so.
+// notBuilt carries out a function that is not implemented: it checks the arguments, then reports that.
 func notBuilt(function uint32, t *thread, a *slots) uint64 {
 	api := functionNames[function]
 	var args []uint64

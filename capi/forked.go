@@ -39,8 +39,8 @@ package main
 // }
 import "C"
 
-// closeInChild notes that a child of this process has to close a descriptor, or that it is not one any more. Before the
-// first of them a fork costs nothing more.
+// closeInChild records whether a child of this process must close a descriptor. Before the first one, forks have no
+// extra cost.
 func closeInChild(fd int, closes bool) {
 	yes := C.int(0)
 	if closes {

@@ -10,13 +10,14 @@ import (
 	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/model"
+	"ropeway/internal/core/older"
 	coreprocess "ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0x2e701e6f
+const fingerprint = 0x5151eb53
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -292,6 +293,8 @@ var functionNames = [...]string{
 	"aclGetCannAttribute",
 	"aclGetDeviceCapability",
 	"aclAppLog",
+	"aclrtApiInjectionSetFunc",
+	"aclrtApiInjectionGetFunc",
 	"aclFloat16ToFloat",
 	"aclFloatToFloat16",
 	"aclDataTypeSize",
@@ -534,6 +537,62 @@ var functionNames = [...]string{
 	"acltdtCreateQueueRouteQueryInfo",
 	"acltdtDestroyQueueRouteQueryInfo",
 	"acltdtSetQueueRouteQueryInfo",
+	"rtSetDevice",
+	"rtGetDevice",
+	"rtDeviceReset",
+	"rtGetDeviceCount",
+	"rtGetDevicePhyIdByIndex",
+	"rtGetLogicDevIdByUserDevId",
+	"rtDeviceGetBareTgid",
+	"rtGetDeviceInfo",
+	"rtEnableP2P",
+	"rtDisableP2P",
+	"rtGetSocVersion",
+	"rtGetAiCoreCount",
+	"rtGetAiCpuCount",
+	"rtMalloc",
+	"rtFree",
+	"rtMallocHost",
+	"rtFreeHost",
+	"rtMemcpy",
+	"rtMemcpyAsync",
+	"rtMemcpyAsyncWithoutCheckKind",
+	"rtIpcSetMemoryName",
+	"rtIpcDestroyMemoryName",
+	"rtIpcOpenMemory",
+	"rtIpcCloseMemory",
+	"rtSetIpcMemPid",
+	"rtSetIpcMemorySuperPodPid",
+	"rtStreamCreate",
+	"rtStreamDestroy",
+	"rtStreamSynchronize",
+	"rtStreamGetSqid",
+	"rtStreamGetCqid",
+	"rtGetTaskIdAndStreamID",
+	"rtNotifyCreate",
+	"rtNotifyDestroy",
+	"rtNotifyRecord",
+	"rtNotifyWait",
+	"rtNotifyGetAddrOffset",
+	"rtGetC2cCtrlAddr",
+	"rtDevBinaryRegister",
+	"rtRegisterAllKernel",
+	"rtDevBinaryUnRegister",
+	"rtFunctionRegister",
+	"rtKernelLaunch",
+	"rtKernelLaunchWithFlagV2",
+	"rtKernelLaunchWithHandleV2",
+	"rtsLaunchCpuKernel",
+	"rtAicpuKernelLaunchExWithArgs",
+	"rtRegisterFuncSymbol",
+	"rtRegisterVariable",
+	"rtGeneralCtrl",
+	"MsprofReportApi",
+	"MsprofReportCompactInfo",
+	"MsprofReportAdditionalInfo",
+	"MsprofSysCycleTime",
+	"MsprofSetDeviceIdByGeModelIdx",
+	"MsprofUnsetDeviceIdByGeModelIdx",
 }
 
 // returnsCode reports which functions return an aclError.
@@ -800,10 +859,10 @@ var returnsCode = [len(functionNames)]bool{
 	268: true,
 	269: true,
 	270: true,
-	276: true,
-	277: true,
-	281: true,
-	282: true,
+	272: true,
+	273: true,
+	278: true,
+	279: true,
 	283: true,
 	284: true,
 	285: true,
@@ -854,8 +913,8 @@ var returnsCode = [len(functionNames)]bool{
 	330: true,
 	331: true,
 	332: true,
+	333: true,
 	334: true,
-	335: true,
 	336: true,
 	337: true,
 	338: true,
@@ -896,8 +955,8 @@ var returnsCode = [len(functionNames)]bool{
 	373: true,
 	374: true,
 	375: true,
+	376: true,
 	377: true,
-	378: true,
 	379: true,
 	380: true,
 	381: true,
@@ -918,35 +977,35 @@ var returnsCode = [len(functionNames)]bool{
 	396: true,
 	397: true,
 	398: true,
+	399: true,
 	400: true,
-	401: true,
+	402: true,
 	403: true,
-	406: true,
-	407: true,
+	405: true,
 	408: true,
 	409: true,
 	410: true,
 	411: true,
 	412: true,
 	413: true,
-	420: true,
-	423: true,
-	424: true,
+	414: true,
+	415: true,
+	422: true,
 	425: true,
 	426: true,
 	427: true,
 	428: true,
 	429: true,
+	430: true,
 	431: true,
-	432: true,
 	433: true,
 	434: true,
 	435: true,
 	436: true,
+	437: true,
 	438: true,
-	439: true,
+	440: true,
 	441: true,
-	442: true,
 	443: true,
 	444: true,
 	445: true,
@@ -958,14 +1017,14 @@ var returnsCode = [len(functionNames)]bool{
 	451: true,
 	452: true,
 	453: true,
-	459: true,
-	460: true,
+	454: true,
+	455: true,
+	461: true,
 	462: true,
 	464: true,
 	466: true,
-	469: true,
-	472: true,
-	473: true,
+	468: true,
+	471: true,
 	474: true,
 	475: true,
 	476: true,
@@ -991,16 +1050,68 @@ var returnsCode = [len(functionNames)]bool{
 	496: true,
 	497: true,
 	498: true,
+	499: true,
 	500: true,
-	501: true,
 	502: true,
+	503: true,
 	504: true,
-	505: true,
+	506: true,
 	507: true,
-	508: true,
 	509: true,
-	512: true,
-	513: true,
+	510: true,
+	511: true,
+	514: true,
+	515: true,
+	516: true,
+	517: true,
+	518: true,
+	519: true,
+	520: true,
+	521: true,
+	522: true,
+	523: true,
+	524: true,
+	525: true,
+	526: true,
+	527: true,
+	528: true,
+	529: true,
+	530: true,
+	531: true,
+	532: true,
+	533: true,
+	534: true,
+	535: true,
+	536: true,
+	537: true,
+	538: true,
+	539: true,
+	540: true,
+	541: true,
+	542: true,
+	543: true,
+	544: true,
+	545: true,
+	546: true,
+	547: true,
+	548: true,
+	549: true,
+	550: true,
+	551: true,
+	552: true,
+	553: true,
+	554: true,
+	555: true,
+	556: true,
+	557: true,
+	558: true,
+	559: true,
+	560: true,
+	561: true,
+	562: true,
+	563: true,
+	564: true,
+	565: true,
 }
 
 // functions carry calls out, by their numbers; nil where a function is not built yet.
@@ -1270,130 +1381,180 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	269: aclGetCannAttribute,
 	270: aclGetDeviceCapability,
 	271: aclAppLog,
-	272: aclFloat16ToFloat,
-	273: aclFloatToFloat16,
-	274: aclDataTypeSize,
-	275: aclCreateDataBuffer,
-	276: aclDestroyDataBuffer,
-	277: aclUpdateDataBuffer,
-	278: aclGetDataBufferAddr,
-	279: aclGetDataBufferSize,
-	280: aclGetDataBufferSizeV2,
-	281: aclmdlRICaptureBegin,
-	282: aclmdlRICaptureToModelRIBegin,
-	283: aclmdlRICaptureGetInfo,
-	284: aclmdlRICaptureEnd,
-	285: aclmdlRICaptureThreadExchangeMode,
-	286: aclmdlRICaptureTaskGrpBegin,
-	287: aclmdlRICaptureTaskGrpEnd,
-	288: aclmdlRICaptureTaskUpdateBegin,
-	289: aclmdlRICaptureTaskUpdateEnd,
-	290: aclmdlRIExecuteAsync,
-	291: aclmdlRIExecute,
-	292: aclmdlRIDestroy,
-	293: aclmdlRIAbort,
-	294: aclmdlRIBuildBegin,
-	295: aclmdlRIBindStream,
-	296: aclmdlRIUnbindStream,
-	297: aclmdlRIEndTask,
-	298: aclmdlRIBuildEnd,
-	299: aclmdlRISetName,
-	300: aclmdlRIGetName,
-	301: aclmdlRIGetId,
-	302: aclmdlRIDestroyRegisterCallback,
-	303: aclmdlRIDestroyUnregisterCallback,
-	304: aclmdlRIDebugPrint,
-	305: aclmdlRIDebugJsonPrint,
-	306: aclmdlRIGetStreams,
-	307: aclmdlRIGetTasksByStream,
-	308: aclmdlRITaskGetType,
-	309: aclmdlRITaskGetSeqId,
-	310: aclmdlRITaskGetParams,
-	311: aclmdlRITaskSetParams,
-	312: aclmdlRIKernelTaskGetAttribute,
-	313: aclmdlRITaskDisable,
-	314: aclmdlRIUpdate,
-	315: aclmdlRICondHandleCreate,
-	316: aclmdlRICondHandleGetCondPtr,
-	317: aclmdlRIAddCondTask,
-	318: aclrtCreateLabel,
-	319: aclrtSetLabel,
-	320: aclrtDestroyLabel,
-	321: aclrtCreateLabelList,
-	322: aclrtDestroyLabelList,
-	323: aclrtSwitchLabelByIndex,
-	324: aclrtActiveStream,
-	325: aclrtSwitchStream,
-	326: aclrtTaskUpdateAsync,
-	333: aclrtCreateBinary,
-	334: aclrtDestroyBinary,
-	335: aclrtBinaryLoad,
-	336: aclrtBinaryLoadFromFile,
-	337: aclrtBinaryLoadFromData,
-	338: aclrtBinaryUnLoad,
-	339: aclrtBinaryGetFunction,
-	340: aclrtBinaryGetFunctionByEntry,
-	341: aclrtBinaryGetFunctionCount,
-	342: aclrtBinaryEnumerateFunctions,
-	343: aclrtBinaryGetDevAddress,
-	344: aclrtBinaryGetGlobal,
-	345: aclrtGetFuncBySymbol,
-	346: aclrtGetFunctionAddr,
-	347: aclrtGetFunctionSize,
-	348: aclrtGetFunctionName,
-	349: aclrtGetFunctionAttribute,
-	350: aclrtFunctionGetBinary,
-	351: aclrtFunctionGetParamCount,
-	352: aclrtFunctionGetParamInfo,
-	353: aclrtFunctionGetAvailDynUbufPerBlock,
-	354: aclrtRegisterCpuFunc,
-	355: aclrtBinarySetExceptionCallback,
-	356: aclrtGetHardwareSyncAddr,
-	357: aclrtCheckArchCompatibility,
-	358: aclrtKernelArgsInit,
-	359: aclrtKernelArgsInitByUserMem,
-	360: aclrtKernelArgsGetMemSize,
-	361: aclrtKernelArgsGetHandleMemSize,
-	362: aclrtKernelArgsAppend,
-	363: aclrtKernelArgsAppendPlaceHolder,
-	364: aclrtKernelArgsGetPlaceHolderBuffer,
-	365: aclrtKernelArgsParaUpdate,
-	366: aclrtKernelArgsFinalize,
-	367: aclrtLaunchKernel,
-	368: aclrtLaunchKernelV2,
-	369: aclrtLaunchKernelWithConfig,
-	370: aclrtLaunchKernelWithHostArgs,
-	371: aclrtLaunchKernelWithArgsArray,
-	372: aclrtLaunchSIMTKernelWithArgsArray,
-	373: aclrtLaunchSIMTKernelWithHostArgs,
-	374: aclrtSetGroup,
-	375: aclrtGetGroupCount,
-	376: aclrtCreateGroupInfo,
-	377: aclrtDestroyGroupInfo,
-	378: aclrtGetAllGroupInfo,
-	379: aclrtGetGroupInfoDetail,
-	380: aclrtCmoAsync,
-	381: aclrtCmoAsyncWithBarrier,
-	382: aclrtCmoWaitBarrier,
-	383: aclrtCmoGetDescSize,
-	384: aclrtCmoSetDesc,
-	385: aclrtCmoAsyncWithDesc,
-	386: aclrtGetFloatOverflowStatus,
-	387: aclrtResetFloatOverflowStatus,
-	388: aclrtNpuGetFloatOverFlowStatus,
-	389: aclrtNpuClearFloatOverFlowStatus,
-	390: aclplatformGetDeviceInfo,
-	391: aclplatformGetInstructionInfo,
-	392: aclrtProfTrace,
-	421: aclprofCreateStamp,
-	422: aclprofDestroyStamp,
-	423: aclprofPush,
-	424: aclprofPop,
-	425: aclprofRangeStart,
-	426: aclprofRangeStop,
-	427: aclprofSetStampTraceMessage,
-	428: aclprofMark,
-	429: aclprofMarkEx,
+	272: aclrtApiInjectionSetFunc,
+	273: aclrtApiInjectionGetFunc,
+	274: aclFloat16ToFloat,
+	275: aclFloatToFloat16,
+	276: aclDataTypeSize,
+	277: aclCreateDataBuffer,
+	278: aclDestroyDataBuffer,
+	279: aclUpdateDataBuffer,
+	280: aclGetDataBufferAddr,
+	281: aclGetDataBufferSize,
+	282: aclGetDataBufferSizeV2,
+	283: aclmdlRICaptureBegin,
+	284: aclmdlRICaptureToModelRIBegin,
+	285: aclmdlRICaptureGetInfo,
+	286: aclmdlRICaptureEnd,
+	287: aclmdlRICaptureThreadExchangeMode,
+	288: aclmdlRICaptureTaskGrpBegin,
+	289: aclmdlRICaptureTaskGrpEnd,
+	290: aclmdlRICaptureTaskUpdateBegin,
+	291: aclmdlRICaptureTaskUpdateEnd,
+	292: aclmdlRIExecuteAsync,
+	293: aclmdlRIExecute,
+	294: aclmdlRIDestroy,
+	295: aclmdlRIAbort,
+	296: aclmdlRIBuildBegin,
+	297: aclmdlRIBindStream,
+	298: aclmdlRIUnbindStream,
+	299: aclmdlRIEndTask,
+	300: aclmdlRIBuildEnd,
+	301: aclmdlRISetName,
+	302: aclmdlRIGetName,
+	303: aclmdlRIGetId,
+	304: aclmdlRIDestroyRegisterCallback,
+	305: aclmdlRIDestroyUnregisterCallback,
+	306: aclmdlRIDebugPrint,
+	307: aclmdlRIDebugJsonPrint,
+	308: aclmdlRIGetStreams,
+	309: aclmdlRIGetTasksByStream,
+	310: aclmdlRITaskGetType,
+	311: aclmdlRITaskGetSeqId,
+	312: aclmdlRITaskGetParams,
+	313: aclmdlRITaskSetParams,
+	314: aclmdlRIKernelTaskGetAttribute,
+	315: aclmdlRITaskDisable,
+	316: aclmdlRIUpdate,
+	317: aclmdlRICondHandleCreate,
+	318: aclmdlRICondHandleGetCondPtr,
+	319: aclmdlRIAddCondTask,
+	320: aclrtCreateLabel,
+	321: aclrtSetLabel,
+	322: aclrtDestroyLabel,
+	323: aclrtCreateLabelList,
+	324: aclrtDestroyLabelList,
+	325: aclrtSwitchLabelByIndex,
+	326: aclrtActiveStream,
+	327: aclrtSwitchStream,
+	328: aclrtTaskUpdateAsync,
+	335: aclrtCreateBinary,
+	336: aclrtDestroyBinary,
+	337: aclrtBinaryLoad,
+	338: aclrtBinaryLoadFromFile,
+	339: aclrtBinaryLoadFromData,
+	340: aclrtBinaryUnLoad,
+	341: aclrtBinaryGetFunction,
+	342: aclrtBinaryGetFunctionByEntry,
+	343: aclrtBinaryGetFunctionCount,
+	344: aclrtBinaryEnumerateFunctions,
+	345: aclrtBinaryGetDevAddress,
+	346: aclrtBinaryGetGlobal,
+	347: aclrtGetFuncBySymbol,
+	348: aclrtGetFunctionAddr,
+	349: aclrtGetFunctionSize,
+	350: aclrtGetFunctionName,
+	351: aclrtGetFunctionAttribute,
+	352: aclrtFunctionGetBinary,
+	353: aclrtFunctionGetParamCount,
+	354: aclrtFunctionGetParamInfo,
+	355: aclrtFunctionGetAvailDynUbufPerBlock,
+	356: aclrtRegisterCpuFunc,
+	357: aclrtBinarySetExceptionCallback,
+	358: aclrtGetHardwareSyncAddr,
+	359: aclrtCheckArchCompatibility,
+	360: aclrtKernelArgsInit,
+	361: aclrtKernelArgsInitByUserMem,
+	362: aclrtKernelArgsGetMemSize,
+	363: aclrtKernelArgsGetHandleMemSize,
+	364: aclrtKernelArgsAppend,
+	365: aclrtKernelArgsAppendPlaceHolder,
+	366: aclrtKernelArgsGetPlaceHolderBuffer,
+	367: aclrtKernelArgsParaUpdate,
+	368: aclrtKernelArgsFinalize,
+	369: aclrtLaunchKernel,
+	370: aclrtLaunchKernelV2,
+	371: aclrtLaunchKernelWithConfig,
+	372: aclrtLaunchKernelWithHostArgs,
+	373: aclrtLaunchKernelWithArgsArray,
+	374: aclrtLaunchSIMTKernelWithArgsArray,
+	375: aclrtLaunchSIMTKernelWithHostArgs,
+	376: aclrtSetGroup,
+	377: aclrtGetGroupCount,
+	378: aclrtCreateGroupInfo,
+	379: aclrtDestroyGroupInfo,
+	380: aclrtGetAllGroupInfo,
+	381: aclrtGetGroupInfoDetail,
+	382: aclrtCmoAsync,
+	383: aclrtCmoAsyncWithBarrier,
+	384: aclrtCmoWaitBarrier,
+	385: aclrtCmoGetDescSize,
+	386: aclrtCmoSetDesc,
+	387: aclrtCmoAsyncWithDesc,
+	388: aclrtGetFloatOverflowStatus,
+	389: aclrtResetFloatOverflowStatus,
+	390: aclrtNpuGetFloatOverFlowStatus,
+	391: aclrtNpuClearFloatOverFlowStatus,
+	392: aclplatformGetDeviceInfo,
+	393: aclplatformGetInstructionInfo,
+	394: aclrtProfTrace,
+	423: aclprofCreateStamp,
+	424: aclprofDestroyStamp,
+	425: aclprofPush,
+	426: aclprofPop,
+	427: aclprofRangeStart,
+	428: aclprofRangeStop,
+	429: aclprofSetStampTraceMessage,
+	430: aclprofMark,
+	431: aclprofMarkEx,
+	516: rtSetDevice,
+	517: rtGetDevice,
+	518: rtDeviceReset,
+	519: rtGetDeviceCount,
+	520: rtGetDevicePhyIdByIndex,
+	521: rtGetLogicDevIdByUserDevId,
+	522: rtDeviceGetBareTgid,
+	523: rtGetDeviceInfo,
+	524: rtEnableP2P,
+	525: rtDisableP2P,
+	526: rtGetSocVersion,
+	527: rtGetAiCoreCount,
+	528: rtGetAiCpuCount,
+	529: rtMalloc,
+	530: rtFree,
+	531: rtMallocHost,
+	532: rtFreeHost,
+	533: rtMemcpy,
+	534: rtMemcpyAsync,
+	535: rtMemcpyAsyncWithoutCheckKind,
+	536: rtIpcSetMemoryName,
+	537: rtIpcDestroyMemoryName,
+	538: rtIpcOpenMemory,
+	539: rtIpcCloseMemory,
+	540: rtSetIpcMemPid,
+	541: rtSetIpcMemorySuperPodPid,
+	542: rtStreamCreate,
+	543: rtStreamDestroy,
+	544: rtStreamSynchronize,
+	545: rtStreamGetSqid,
+	546: rtStreamGetCqid,
+	547: rtGetTaskIdAndStreamID,
+	548: rtNotifyCreate,
+	549: rtNotifyDestroy,
+	550: rtNotifyRecord,
+	551: rtNotifyWait,
+	552: rtNotifyGetAddrOffset,
+	553: rtGetC2cCtrlAddr,
+	554: rtDevBinaryRegister,
+	555: rtRegisterAllKernel,
+	556: rtDevBinaryUnRegister,
+	557: rtFunctionRegister,
+	558: rtKernelLaunch,
+	559: rtKernelLaunchWithFlagV2,
+	560: rtKernelLaunchWithHandleV2,
+	561: rtsLaunchCpuKernel,
+	563: rtRegisterFuncSymbol,
+	564: rtRegisterVariable,
 }
 
 func aclrtMemcpy(t *thread, a *slots) uint64 {
@@ -2457,6 +2618,14 @@ func aclAppLog(t *thread, a *slots) uint64 {
 	return 0
 }
 
+func aclrtApiInjectionSetFunc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.ApiInjectionSetFunc(t.Thread, pointer[byte](a[0]), core.Addr(a[1]))))
+}
+
+func aclrtApiInjectionGetFunc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(coreprocess.ApiInjectionGetFunc(t.Thread, pointer[byte](a[0]), pointer[core.Addr](a[1]), pointer[core.Addr](a[2]))))
+}
+
 func aclFloat16ToFloat(t *thread, a *slots) uint64 {
 	return floatSlot(transfer.Float16ToFloat(t.Thread, uint16(a[0])))
 }
@@ -2952,4 +3121,196 @@ func aclprofMark(t *thread, a *slots) uint64 {
 
 func aclprofMarkEx(t *thread, a *slots) uint64 {
 	return uint64(t.Done(coreprocess.ProfMarkEx(t.Thread, pointer[byte](a[0]), a[1], core.Handle(a[2]))))
+}
+
+func rtSetDevice(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.SetDevice(t.Thread, int32(a[0]))))
+}
+
+func rtGetDevice(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDevice(t.Thread, pointer[int32](a[0]))))
+}
+
+func rtDeviceReset(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.DeviceReset(t.Thread, int32(a[0]))))
+}
+
+func rtGetDeviceCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDeviceCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func rtGetDevicePhyIdByIndex(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDevicePhyIdByIndex(t.Thread, int32(a[0]), pointer[int32](a[1]))))
+}
+
+func rtGetLogicDevIdByUserDevId(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetLogicDevIdByUserDevId(t.Thread, int32(a[0]), pointer[int32](a[1]))))
+}
+
+func rtDeviceGetBareTgid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.DeviceGetBareTgid(t.Thread, pointer[int32](a[0]))))
+}
+
+func rtGetDeviceInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDeviceInfo(t.Thread, uint32(a[0]), int32(a[1]), int32(a[2]), pointer[int64](a[3]))))
+}
+
+func rtEnableP2P(t *thread, a *slots) uint64 {
+	return uint64(t.Done(memory.EnableP2P(t.Thread, uint32(a[0]), uint32(a[1]), uint32(a[2]))))
+}
+
+func rtDisableP2P(t *thread, a *slots) uint64 {
+	return uint64(t.Done(memory.DisableP2P(t.Thread, uint32(a[0]), uint32(a[1]))))
+}
+
+func rtGetSocVersion(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetSocVersion(t.Thread, pointer[byte](a[0]), uint32(a[1]))))
+}
+
+func rtGetAiCoreCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetAiCoreCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func rtGetAiCpuCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetAiCpuCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func rtMalloc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.Malloc(t.Thread, pointer[core.Addr](a[0]), a[1], uint32(a[2]), uint16(a[3]))))
+}
+
+func rtFree(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.Free(t.Thread, core.Addr(a[0]))))
+}
+
+func rtMallocHost(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.MallocHost(t.Thread, pointer[core.Addr](a[0]), a[1], uint16(a[2]))))
+}
+
+func rtFreeHost(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.FreeHost(t.Thread, core.Addr(a[0]))))
+}
+
+func rtMemcpy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.Memcpy(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]))))
+}
+
+func rtMemcpyAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.MemcpyAsync(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]), core.Handle(a[5]))))
+}
+
+func rtMemcpyAsyncWithoutCheckKind(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.MemcpyAsyncWithoutCheckKind(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]), core.Handle(a[5]))))
+}
+
+func rtIpcSetMemoryName(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.IpcSetMemoryName(t.Thread, core.Addr(a[0]), a[1], pointer[byte](a[2]), a[3])))
+}
+
+func rtIpcDestroyMemoryName(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.IpcDestroyMemoryName(t.Thread, pointer[byte](a[0]))))
+}
+
+func rtIpcOpenMemory(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.IpcOpenMemory(t.Thread, pointer[core.Addr](a[0]), pointer[byte](a[1]))))
+}
+
+func rtIpcCloseMemory(t *thread, a *slots) uint64 {
+	return uint64(t.Done(memory.IpcCloseMemory(t.Thread, core.Addr(a[0]))))
+}
+
+func rtSetIpcMemPid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.SetIpcMemPid(t.Thread, pointer[byte](a[0]), pointer[int32](a[1]), a[2])))
+}
+
+func rtSetIpcMemorySuperPodPid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.SetIpcMemorySuperPodPid(t.Thread, pointer[byte](a[0]), uint32(a[1]), core.Addr(a[2]), int32(a[3]))))
+}
+
+func rtStreamCreate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamCreate(t.Thread, pointer[core.Handle](a[0]), int32(a[1]))))
+}
+
+func rtStreamDestroy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamDestroy(t.Thread, core.Handle(a[0]))))
+}
+
+func rtStreamSynchronize(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamSynchronize(t.Thread, core.Handle(a[0]))))
+}
+
+func rtStreamGetSqid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamGetSqid(t.Thread, core.Handle(a[0]), pointer[int32](a[1]))))
+}
+
+func rtStreamGetCqid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamGetCqid(t.Thread, core.Handle(a[0]), pointer[int32](a[1]), pointer[int32](a[2]))))
+}
+
+func rtGetTaskIdAndStreamID(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.GetTaskIdAndStreamID(pointer[uint32](a[0]), pointer[uint32](a[1]))))
+}
+
+func rtNotifyCreate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyCreate(t.Thread, int32(a[0]), pointer[core.Handle](a[1]))))
+}
+
+func rtNotifyDestroy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyDestroy(t.Thread, core.Handle(a[0]))))
+}
+
+func rtNotifyRecord(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyRecord(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func rtNotifyWait(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyWait(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func rtNotifyGetAddrOffset(t *thread, a *slots) uint64 {
+	return uint64(t.Done(signal.NotifyGetAddrOffset(t.Thread, core.Handle(a[0]), pointer[uint64](a[1]))))
+}
+
+func rtGetC2cCtrlAddr(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetC2cCtrlAddr(t.Thread, pointer[core.Addr](a[0]), pointer[uint32](a[1]))))
+}
+
+func rtDevBinaryRegister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.DevBinaryRegister(t.Thread, pointer[abi.DevBinary](a[0]), pointer[core.Handle](a[1]))))
+}
+
+func rtRegisterAllKernel(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RegisterAllKernel(t.Thread, pointer[abi.DevBinary](a[0]), pointer[core.Handle](a[1]))))
+}
+
+func rtDevBinaryUnRegister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.DevBinaryUnRegister(t.Thread, core.Handle(a[0]))))
+}
+
+func rtFunctionRegister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.FunctionRegister(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), pointer[byte](a[3]), uint32(a[4]))))
+}
+
+func rtKernelLaunch(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelLaunch(t.Thread, core.Addr(a[0]), uint32(a[1]), core.Addr(a[2]), uint32(a[3]), core.Addr(a[4]), core.Handle(a[5]))))
+}
+
+func rtKernelLaunchWithFlagV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelLaunchWithFlagV2(t.Thread, core.Addr(a[0]), uint32(a[1]), pointer[abi.ArgsEx](a[2]), core.Addr(a[3]), core.Handle(a[4]), uint32(a[5]), pointer[abi.TaskCfgInfo](a[6]))))
+}
+
+func rtKernelLaunchWithHandleV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelLaunchWithHandleV2(t.Thread, core.Handle(a[0]), a[1], uint32(a[2]), pointer[abi.ArgsEx](a[3]), core.Addr(a[4]), core.Handle(a[5]), pointer[abi.TaskCfgInfo](a[6]))))
+}
+
+func rtsLaunchCpuKernel(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RtsLaunchCpuKernel(t.Thread, core.Handle(a[0]), uint32(a[1]), core.Handle(a[2]), pointer[abi.LaunchKernelCfg](a[3]), pointer[abi.CpuKernelArgs](a[4]))))
+}
+
+func rtRegisterFuncSymbol(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RegisterFuncSymbol(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), core.Addr(a[3]))))
+}
+
+func rtRegisterVariable(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RegisterVariable(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), a[3], uint32(a[4]), core.Addr(a[5]))))
 }

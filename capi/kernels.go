@@ -37,7 +37,7 @@ import (
 	"ropeway/internal/kernel/native"
 )
 
-// useKernels takes the functions of the shim that run kernels: (run, stop, prepare, call, watch).
+// useKernels registers the functions of the shim that run kernels: (run, stop, prepare, call, watch).
 func useKernels(a *slots) {
 	native.Use(uintptr(a[0]), uintptr(a[1]), uintptr(a[2]), uintptr(a[4]))
 	callKernel = C.uintptr_t(a[3])
@@ -46,7 +46,7 @@ func useKernels(a *slots) {
 // callKernel is ropeway_kernel_call; written before the first thread enters.
 var callKernel C.uintptr_t
 
-// function is a ropeway_function of the program. Its data may be a number, which Go does not accept where a pointer is.
+// function is a ropeway_function of the program. Its data may be a number, which Go does not allow in a pointer.
 type function struct{ name, call, data uintptr }
 
 const _ = -uint(C.sizeof_ropeway_function - 3*8) // it has that layout
@@ -73,16 +73,6 @@ func callBlock(f function, b *kernel.Block) error {
 		return errors.New(C.GoStringN(&why[0], C.int(slices.Index(why[:], 0))))
 	}
 	return fmt.Errorf("the function returned %d", r)
-}
-
-// registerFuncSymbol is rtRegisterFuncSymbol.
-func registerFuncSymbol(t *thread, a *slots) *core.Error {
-	return launch.RegisterFuncSymbol(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]))
-}
-
-// registerVariable is rtRegisterVariable.
-func registerVariable(t *thread, a *slots) *core.Error {
-	return launch.RegisterVariable(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), a[3])
 }
 
 // loadFunctions is ropeway_load_functions.

@@ -12,17 +12,17 @@ import (
 	"ropeway/internal/observe"
 )
 
-// observedAs is what the tracer calls each function, and 1; 0 as long as it was not asked.
+// observedAs has the tracer's number for each function, plus 1; 0: not requested yet.
 var observedAs [len(functionNames)]atomic.Uint32
 
-// startObserving finds out whether the runtime is traced.
+// startObserving sets the tracer of the runtime, if it has one.
 func (p *process) startObserving() {
 	if p.rt != nil {
 		p.tracer = p.rt.Tracer()
 	}
 }
 
-// numberOf is what the tracer calls a function.
+// numberOf returns the tracer's number for a function.
 func numberOf(f uint32) uint16 {
 	number := observedAs[f].Load()
 	if number == 0 {
@@ -36,7 +36,7 @@ func numberOf(f uint32) uint16 {
 func observed(function uint32, t *thread, a *slots) uint64 {
 	f := function
 	if function == C.ROPEWAY_WAIT && a[0] < uint64(len(waitedFor)) {
-		f = waitedFor[a[0]] // in slices what a function of the API does at once
+		f = waitedFor[a[0]] // a slice of a wait by a function of the API
 	}
 	if f >= uint32(len(functionNames)) {
 		return carryOut(function, t, a)

@@ -34,7 +34,7 @@ func init() {
 }
 
 // A process that ends waits for its copies for quietLimit, and for a kernel, which may be endless, for kernelLimit.
-// What took too long then is not waited for again: there is againLimit for what has come since.
+// Work that took too long is not waited for again: later work gets againLimit.
 const (
 	quietLimit  = 10 * time.Second
 	kernelLimit = 2 * time.Second
@@ -47,19 +47,19 @@ var opening process
 type process struct {
 	once sync.Once
 	rt   *core.Runtime // nil if it could not be opened
-	code abi.Code      // what every call returns then
-	why  *C.char       // and what aclGetRecentErrMsg says
+	code abi.Code      // result of every call in that case
+	why  *C.char       // result of aclGetRecentErrMsg in that case
 
 	check  *check.Checker // nil unless the program is checked
 	tracer observe.Tracer // nil unless the program is recorded
 
-	ending atomic.Pointer[bool] // whether quiet gave up; nil: it was not called yet
+	ending atomic.Pointer[bool] // whether quiet gave up; nil: not called yet
 }
 
-// runtime is the runtime of the process; nil if it cannot be opened, which is said once on standard error.
+// runtime returns the runtime of the process; nil if it cannot be opened, which is reported once on standard error.
 func (p *process) runtime() *core.Runtime {
 	p.once.Do(func() {
-		p.code = abi.ErrInternalError // if what follows does not return
+		p.code = abi.ErrInternalError // in case the following code panics
 		s, err := setup.Read(environment)
 		if err == nil {
 			s.Shade = shade()
@@ -83,7 +83,7 @@ func (p *process) runtime() *core.Runtime {
 	return p.rt
 }
 
-// refuse is the result of a call when there is no runtime.
+// refuse returns the result of a call if there is no runtime.
 func (p *process) refuse(function uint32) uint64 {
 	switch {
 	case function == C.ROPEWAY_aclGetRecentErrMsg:
@@ -94,9 +94,9 @@ func (p *process) refuse(function uint32) uint64 {
 	return 0
 }
 
-// quiet returns when nothing copies any more: the process ends. That is asked for more than once: when main's thread
-// ends, and when exit has run the handlers of the program. The first may be no end of the process, if there are other
-// threads; they keep what main's thread has queued.
+// quiet waits at the end of the process until no copy is running. It is called more than once: when main's thread
+// ends, and after exit has run the handlers of the program. At the first call the process may go on, if it has other
+// threads; then the work queued by main's thread is kept.
 func (p *process) quiet() {
 	if rt := p.runtime(); rt != nil {
 		limit, kernels, again := quietLimit, kernelLimit, p.ending.Load() != nil
@@ -113,8 +113,8 @@ func (p *process) quiet() {
 	}
 }
 
-// environment looks a variable up where C does: what the program has set since it began is not in Go's copy. In a
-// program with more rights than its caller none is set.
+// environment looks a variable up in C's environment: Go's copy lacks variables that the program has set since it
+// began. In a program with more rights than its caller no variable is set.
 func environment(name string) (string, bool) {
 	n := C.CString(name)
 	defer C.free(unsafe.Pointer(n))
@@ -122,7 +122,7 @@ func environment(name string) (string, bool) {
 	return C.GoString(v), v != nil
 }
 
-// onlyThread reports whether no other thread than one has called and lives.
+// onlyThread reports whether at most one registered thread is alive.
 func onlyThread() bool {
 	threads.mu.Lock()
 	defer threads.mu.Unlock()

@@ -552,6 +552,10 @@ var parameters = [len(functionNames)][]parameter{
 	{{"deviceId", asNumber}, {"deviceInfo", asEnum[abi.DeviceInfo]}, {"value", asAddress}},
 	// aclAppLog
 	{{"logLevel", asEnum[abi.LogLevel]}, {"func", asAddress}, {"file", asAddress}, {"line", asNumber}, {"fmt", asAddress}},
+	// aclrtApiInjectionSetFunc
+	{{"name", asAddress}, {"func", asAddress}},
+	// aclrtApiInjectionGetFunc
+	{{"name", asAddress}, {"originFunc", asAddress}, {"currentFunc", asAddress}},
 	// aclFloat16ToFloat
 	{{"value", asSigned}},
 	// aclFloatToFloat16
@@ -1036,6 +1040,118 @@ var parameters = [len(functionNames)][]parameter{
 	{{"info", asAddress}},
 	// acltdtSetQueueRouteQueryInfo
 	{{"param", asAddress}, {"type", asEnum[abi.TdtQueueRouteQueryInfoParamType]}, {"len", asNumber}, {"value", asAddress}},
+	// rtSetDevice
+	{{"devId", asSigned}},
+	// rtGetDevice
+	{{"devId", asAddress}},
+	// rtDeviceReset
+	{{"devId", asSigned}},
+	// rtGetDeviceCount
+	{{"cnt", asAddress}},
+	// rtGetDevicePhyIdByIndex
+	{{"devIndex", asNumber}, {"phyId", asAddress}},
+	// rtGetLogicDevIdByUserDevId
+	{{"userDevId", asSigned}, {"logicDevId", asAddress}},
+	// rtDeviceGetBareTgid
+	{{"pid", asAddress}},
+	// rtGetDeviceInfo
+	{{"deviceId", asNumber}, {"moduleType", asSigned}, {"infoType", asSigned}, {"val", asAddress}},
+	// rtEnableP2P
+	{{"devIdDes", asNumber}, {"phyIdSrc", asNumber}, {"flag", asNumber}},
+	// rtDisableP2P
+	{{"devIdDes", asNumber}, {"phyIdSrc", asNumber}},
+	// rtGetSocVersion
+	{{"ver", asAddress}, {"maxLen", asNumber}},
+	// rtGetAiCoreCount
+	{{"aiCoreCnt", asAddress}},
+	// rtGetAiCpuCount
+	{{"aiCpuCnt", asAddress}},
+	// rtMalloc
+	{{"devPtr", asAddress}, {"size", asNumber}, {"type", asSigned}, {"moduleId", asNumber}},
+	// rtFree
+	{{"devPtr", asAddress}},
+	// rtMallocHost
+	{{"hostPtr", asAddress}, {"size", asNumber}, {"moduleId", asNumber}},
+	// rtFreeHost
+	{{"hostPtr", asAddress}},
+	// rtMemcpy
+	{{"dst", asAddress}, {"destMax", asNumber}, {"src", asAddress}, {"cnt", asNumber}, {"kind", asEnum[abi.RTMemcpyKind]}},
+	// rtMemcpyAsync
+	{{"dst", asAddress}, {"destMax", asNumber}, {"src", asAddress}, {"cnt", asNumber}, {"kind", asEnum[abi.RTMemcpyKind]}, {"stream", asAddress}},
+	// rtMemcpyAsyncWithoutCheckKind
+	{{"dst", asAddress}, {"destMax", asNumber}, {"src", asAddress}, {"cnt", asNumber}, {"kind", asSigned}, {"stream", asAddress}},
+	// rtIpcSetMemoryName
+	{{"ptr", asAddress}, {"byteCount", asNumber}, {"name", asAddress}, {"len", asNumber}},
+	// rtIpcDestroyMemoryName
+	{{"name", asAddress}},
+	// rtIpcOpenMemory
+	{{"ptr", asAddress}, {"name", asAddress}},
+	// rtIpcCloseMemory
+	{{"ptr", asAddress}},
+	// rtSetIpcMemPid
+	{{"name", asAddress}, {"pid", asAddress}, {"num", asSigned}},
+	// rtSetIpcMemorySuperPodPid
+	{{"name", asAddress}, {"sdid", asNumber}, {"pid", asAddress}, {"num", asSigned}},
+	// rtStreamCreate
+	{{"stream", asAddress}, {"priority", asSigned}},
+	// rtStreamDestroy
+	{{"stream", asAddress}},
+	// rtStreamSynchronize
+	{{"stream", asAddress}},
+	// rtStreamGetSqid
+	{{"stream", asAddress}, {"sqId", asAddress}},
+	// rtStreamGetCqid
+	{{"stream", asAddress}, {"cqId", asAddress}, {"logicCqId", asAddress}},
+	// rtGetTaskIdAndStreamID
+	{{"taskId", asAddress}, {"streamId", asAddress}},
+	// rtNotifyCreate
+	{{"deviceId", asSigned}, {"notify", asAddress}},
+	// rtNotifyDestroy
+	{{"notify", asAddress}},
+	// rtNotifyRecord
+	{{"notify", asAddress}, {"stream", asAddress}},
+	// rtNotifyWait
+	{{"notify", asAddress}, {"stream", asAddress}},
+	// rtNotifyGetAddrOffset
+	{{"notify", asAddress}, {"devAddrOffset", asAddress}},
+	// rtGetC2cCtrlAddr
+	{{"addr", asAddress}, {"len", asAddress}},
+	// rtDevBinaryRegister
+	{{"bin", asAddress}, {"hdl", asAddress}},
+	// rtRegisterAllKernel
+	{{"bin", asAddress}, {"hdl", asAddress}},
+	// rtDevBinaryUnRegister
+	{{"hdl", asAddress}},
+	// rtFunctionRegister
+	{{"binHandle", asAddress}, {"stubFunc", asAddress}, {"stubName", asAddress}, {"kernelInfoExt", asAddress}, {"funcMode", asNumber}},
+	// rtKernelLaunch
+	{{"stubFunc", asAddress}, {"numBlocks", asNumber}, {"args", asAddress}, {"argsSize", asNumber}, {"smDesc", asAddress}, {"stream", asAddress}},
+	// rtKernelLaunchWithFlagV2
+	{{"stubFunc", asAddress}, {"numBlocks", asNumber}, {"argsInfo", asAddress}, {"smDesc", asAddress}, {"stream", asAddress}, {"flags", asNumber}, {"cfgInfo", asAddress}},
+	// rtKernelLaunchWithHandleV2
+	{{"hdl", asAddress}, {"tilingKey", asNumber}, {"numBlocks", asNumber}, {"argsInfo", asAddress}, {"smDesc", asAddress}, {"stream", asAddress}, {"cfgInfo", asAddress}},
+	// rtsLaunchCpuKernel
+	{{"funcHandle", asAddress}, {"numBlocks", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"argsInfo", asAddress}},
+	// rtAicpuKernelLaunchExWithArgs
+	{{"kernelType", asNumber}, {"opName", asAddress}, {"numBlocks", asNumber}, {"argsInfo", asAddress}, {"smDesc", asAddress}, {"stream", asAddress}, {"flags", asNumber}},
+	// rtRegisterFuncSymbol
+	{{"binHandle", asAddress}, {"symbol", asAddress}, {"kernelName", asAddress}, {"reserve", asAddress}},
+	// rtRegisterVariable
+	{{"binHandle", asAddress}, {"hostVar", asAddress}, {"deviceVarName", asAddress}, {"size", asNumber}, {"flags", asNumber}, {"reserve", asAddress}},
+	// rtGeneralCtrl
+	{{"ctrl", asAddress}, {"num", asNumber}, {"type", asNumber}},
+	// MsprofReportApi
+	{{"nonPersistantFlag", asNumber}, {"api", asAddress}},
+	// MsprofReportCompactInfo
+	{{"nonPersistantFlag", asNumber}, {"data", asAddress}, {"length", asNumber}},
+	// MsprofReportAdditionalInfo
+	{{"nonPersistantFlag", asNumber}, {"data", asAddress}, {"length", asNumber}},
+	// MsprofSysCycleTime
+	{},
+	// MsprofSetDeviceIdByGeModelIdx
+	{{"geModelIdx", asNumber}, {"deviceId", asNumber}},
+	// MsprofUnsetDeviceIdByGeModelIdx
+	{{"geModelIdx", asNumber}, {"deviceId", asNumber}},
 }
 
 // pythonArguments are the arguments of the Python forms, by the number of the function.
@@ -1285,120 +1401,121 @@ var pythonArguments = [len(functionNames)][]pythonArgument{
 	269: {{"attr", 0}},                                                                                                                                                                                                          // acl.get_cann_attribute
 	270: {{"device_id", 0}, {"info", 1}},                                                                                                                                                                                        // acl.get_device_capability
 	271: {{"level", -1}, {"msg", -1}},                                                                                                                                                                                           // acl.app_log
-	272: {{"value", 0}},                                                                                                                                                                                                         // acl.float16_to_float
-	273: {{"value", 0}},                                                                                                                                                                                                         // acl.float_to_float16
-	274: {{"type", 0}},                                                                                                                                                                                                          // acl.data_type_size
-	275: {{"data", 0}, {"size", 1}},                                                                                                                                                                                             // acl.create_data_buffer
-	276: {{"buffer", 0}},                                                                                                                                                                                                        // acl.destroy_data_buffer
-	277: {{"buffer", 0}, {"data", 1}, {"size", 2}},                                                                                                                                                                              // acl.update_data_buffer
-	278: {{"buffer", 0}},                                                                                                                                                                                                        // acl.get_data_buffer_addr
-	279: {{"buffer", 0}},                                                                                                                                                                                                        // acl.get_data_buffer_size
-	280: {{"buffer", 0}},                                                                                                                                                                                                        // acl.get_data_buffer_size_v2
-	281: {{"stream", 0}, {"mode", 1}},                                                                                                                                                                                           // acl.rt.mdl_ri_capture_begin
-	282: {{"stream", 0}, {"model_ri", 1}, {"mode", 2}},                                                                                                                                                                          // acl.rt.mdl_ri_capture_to_model_ri_begin
-	283: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_capture_get_info
-	284: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_capture_end
-	285: {{"mode", -1}},                                                                                                                                                                                                         // acl.rt.mdl_ri_capture_thread_exchange_mode
-	286: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_capture_task_grp_begin
-	287: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_capture_task_grp_end
-	288: {{"stream", 0}, {"handle", 1}},                                                                                                                                                                                         // acl.rt.mdl_ri_capture_task_update_begin
-	289: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_capture_task_update_end
-	290: {{"model_ri", 0}, {"stream", 1}},                                                                                                                                                                                       // acl.rt.mdl_ri_execute_async
-	291: {{"model_ri", 0}, {"timeout", 1}},                                                                                                                                                                                      // acl.rt.mdl_ri_execute
-	292: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_destroy
-	293: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_abort
-	294: {{"flag", 1}},                                                                                                                                                                                                          // acl.rt.mdl_ri_build_begin
-	295: {{"model_ri", 0}, {"stream", 1}, {"flag", 2}},                                                                                                                                                                          // acl.rt.mdl_ri_bind_stream
-	296: {{"model_ri", 0}, {"stream", 1}},                                                                                                                                                                                       // acl.rt.mdl_ri_unbind_stream
-	297: {{"model_ri", 0}, {"stream", 1}},                                                                                                                                                                                       // acl.rt.mdl_ri_end_task
-	298: {{"model_ri", 0}, {"reserve", 1}},                                                                                                                                                                                      // acl.rt.mdl_ri_build_end
-	299: {{"model_ri", 0}, {"text", -1}},                                                                                                                                                                                        // acl.rt.mdl_ri_set_name
-	300: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_get_name
-	301: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_get_id
-	302: {{"model_ri", 0}, {"fn", -1}, {"user_data", -1}},                                                                                                                                                                       // acl.rt.mdl_ri_destroy_register_callback
-	303: {{"model_ri", 0}, {"fn", -1}},                                                                                                                                                                                          // acl.rt.mdl_ri_destroy_unregister_callback
-	304: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_debug_print
-	305: {{"model_ri", 0}, {"path", -1}, {"flags", 2}},                                                                                                                                                                          // acl.rt.mdl_ri_debug_json_print
-	306: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_get_streams
-	307: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_get_tasks_by_stream
-	308: {{"task", 0}},                                                                                                                                                                                                          // acl.rt.mdl_ri_task_get_type
-	309: {{"task", 0}},                                                                                                                                                                                                          // acl.rt.mdl_ri_task_get_seq_id
-	310: {{"task", 0}},                                                                                                                                                                                                          // acl.rt.mdl_ri_task_get_params
-	311: {{"task", 0}, {"params_dict", -1}},                                                                                                                                                                                     // acl.rt.mdl_ri_task_set_params
-	312: {{"task", 0}, {"attr_id", 1}},                                                                                                                                                                                          // acl.rt.mdl_ri_kernel_task_get_attribute
-	313: {{"task", 0}},                                                                                                                                                                                                          // acl.rt.mdl_ri_task_disable
-	314: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_update
-	315: {{"model_ri", 0}, {"default_launch_value", 1}, {"flag", 2}},                                                                                                                                                            // acl.rt.mdl_ri_cond_handle_create
-	316: {{"handle", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_cond_handle_get_cond_ptr
-	317: {{"handle", -1}, {"type", -1}, {"size", -1}, {"stream", 1}, {"flags", 2}},                                                                                                                                              // acl.rt.mdl_ri_add_cond_task
-	318: {},                                                                                                                                                                                                                     // acl.rt.create_label
-	319: {{"label", 0}, {"stream", 1}},                                                                                                                                                                                          // acl.rt.set_label
-	320: {{"label", 0}},                                                                                                                                                                                                         // acl.rt.destroy_label
-	321: {{"labels", -1}},                                                                                                                                                                                                       // acl.rt.create_label_list
-	322: {{"label_list", 0}},                                                                                                                                                                                                    // acl.rt.destroy_label_list
-	323: {{"ptr", 0}, {"max_value", 1}, {"label_list", 2}, {"stream", 3}},                                                                                                                                                       // acl.rt.switch_label_by_index
-	324: {{"active_stream", 0}, {"stream", 1}},                                                                                                                                                                                  // acl.rt.active_stream
-	325: {{"left_value", 0}, {"cond", 1}, {"right_value", 2}, {"data_type", 3}, {"true_stream", 4}, {"false_stream", 5}, {"stream", 6}},                                                                                         // acl.rt.switch_stream
-	326: {{"task_stream", 0}, {"task_id", 1}, {"info_dict", -1}, {"exec_stream", 3}},                                                                                                                                            // acl.rt.task_update_async
-	333: {{"data", 0}, {"data_len", 1}},                                                                                                                                                                                         // acl.rt.create_binary
-	334: {{"binary", 0}},                                                                                                                                                                                                        // acl.rt.destroy_binary
-	335: {{"binary", 0}},                                                                                                                                                                                                        // acl.rt.binary_load
-	336: {{"bin_path", -1}, {"options_list", -1}},                                                                                                                                                                               // acl.rt.binary_load_from_file
-	337: {{"data", 0}, {"length", 1}, {"options_list", -1}},                                                                                                                                                                     // acl.rt.binary_load_from_data
-	338: {{"bin_handle", 0}},                                                                                                                                                                                                    // acl.rt.binary_unload
-	339: {{"bin_handle", 0}, {"kernel_name", -1}},                                                                                                                                                                               // acl.rt.binary_get_function
-	340: {{"bin_handle", 0}, {"func_entry", 1}},                                                                                                                                                                                 // acl.rt.binary_get_function_by_entry
-	343: {{"bin_handle", 0}},                                                                                                                                                                                                    // acl.rt.binary_get_dev_address
-	344: {{"bin_handle", 0}, {"name", -1}},                                                                                                                                                                                      // acl.rt.binary_get_global
-	345: {{"symbol", 0}},                                                                                                                                                                                                        // acl.rt.get_func_by_symbol
-	346: {{"func_handle", 0}},                                                                                                                                                                                                   // acl.rt.get_function_addr
-	347: {{"func_handle", 0}},                                                                                                                                                                                                   // acl.rt.get_function_size
-	348: {{"func_handle", 0}, {"max_len", 1}},                                                                                                                                                                                   // acl.rt.get_function_name
-	349: {{"func_handle", 0}, {"attr_type", 1}},                                                                                                                                                                                 // acl.rt.get_function_attribute
-	350: {{"func_handle", 0}},                                                                                                                                                                                                   // acl.rt.function_get_binary
-	351: {{"func", 0}},                                                                                                                                                                                                          // acl.rt.function_get_param_count
-	352: {{"func", 0}, {"param_index", 1}},                                                                                                                                                                                      // acl.rt.function_get_param_info
-	353: {{"func", 0}, {"flags", 1}},                                                                                                                                                                                            // acl.rt.function_get_avail_dyn_ubuf_per_block
-	354: {{"bin_handle", -1}, {"func_name", -1}, {"kernel_name", -1}},                                                                                                                                                           // acl.rt.register_cpu_func
-	355: {{"bin_handle", 0}, {"fn", -1}, {"user_data", -1}},                                                                                                                                                                     // acl.rt.binary_set_exception_callback
-	356: {},                                                                                                                                                                                                                     // acl.rt.get_hardware_sync_addr
-	357: {{"soc_version", -1}},                                                                                                                                                                                                  // acl.rt.check_arch_compatibility
-	358: {{"func_handle", 0}},                                                                                                                                                                                                   // acl.rt.kernel_args_init
-	359: {{"func_handle", 0}, {"args_handle", 1}, {"user_host_mem", 2}, {"actual_args_size", 3}},                                                                                                                                // acl.rt.kernel_args_init_by_user_mem
-	360: {{"func_handle", 0}, {"user_args_size", 1}},                                                                                                                                                                            // acl.rt.kernel_args_get_mem_size
-	361: {{"func_handle", 0}},                                                                                                                                                                                                   // acl.rt.kernel_args_get_handle_mem_size
-	362: {{"args_handle", 0}, {"param", 1}, {"param_size", 2}},                                                                                                                                                                  // acl.rt.kernel_args_append
-	363: {{"args_handle", 0}},                                                                                                                                                                                                   // acl.rt.kernel_args_append_place_holder
-	364: {{"args_handle", 0}, {"param_handle", 1}, {"data_size", 2}},                                                                                                                                                            // acl.rt.kernel_args_get_place_holder_buffer
-	365: {{"args_handle", 0}, {"param_handle", 1}, {"param", 2}, {"param_size", 3}},                                                                                                                                             // acl.rt.kernel_args_para_update
-	366: {{"args_handle", 0}},                                                                                                                                                                                                   // acl.rt.kernel_args_finalize
-	367: {{"func_handle", 0}, {"num_blocks", 1}, {"args_data", 2}, {"args_size", 3}, {"stream", 4}},                                                                                                                             // acl.rt.launch_kernel
-	368: {{"func_handle", 0}, {"num_blocks", 1}, {"args_data", 2}, {"args_size", 3}, {"cfg_list", -1}, {"stream", 5}},                                                                                                           // acl.rt.launch_kernel_v2
-	369: {{"func_handle", 0}, {"num_blocks", 1}, {"stream", 2}, {"cfg_list", -1}, {"args_handle", 4}, {"reserve", 5}},                                                                                                           // acl.rt.launch_kernel_with_config
-	370: {{"func_handle", 0}, {"num_blocks", 1}, {"stream", 2}, {"cfg_list", -1}, {"host_args_ptr", -1}, {"host_args_size", -1}, {"place_holder_list", -1}, {"place_holder_num", 7}},                                            // acl.rt.launch_kernel_with_host_args
-	371: {{"func", 0}, {"num_blocks", 1}, {"stream", 2}, {"cfg_list", -1}, {"args", -1}},                                                                                                                                        // acl.rt.launch_kernel_with_args_array
-	372: {{"func", 0}, {"grid_dim_dict", -1}, {"block_dim_dict", -1}, {"dyn_ubuf_size", 3}, {"stream", 4}, {"cfg_list", -1}, {"args", -1}},                                                                                      // acl.rt.launch_simt_kernel_with_args_array
-	373: {{"func", 0}, {"grid_dim_dict", -1}, {"block_dim_dict", -1}, {"dyn_ubuf_size", 3}, {"stream", 4}, {"cfg_list", -1}, {"host_args_ptr", -1}, {"host_args_size", -1}, {"place_holder_list", -1}, {"place_holder_num", 9}}, // acl.rt.launch_simt_kernel_with_host_args
-	374: {{"group_id", 0}},                                                                                                                                                                                                      // acl.rt.set_group
-	375: {},                                                                                                                                                                                                                     // acl.rt.get_group_count
-	376: {},                                                                                                                                                                                                                     // acl.rt.create_group_info
-	377: {{"group_info", 0}},                                                                                                                                                                                                    // acl.rt.destroy_group_info
-	378: {{"group_info", 0}},                                                                                                                                                                                                    // acl.rt.get_all_group_info
-	380: {{"src", 0}, {"size", 1}, {"cmo_type", 2}, {"stream", 3}},                                                                                                                                                              // acl.rt.cmo_async
-	383: {},                                                                                                                                                                                                                     // acl.rt.cmo_get_desc_size
-	384: {{"cmo_desc", 0}, {"src", 1}, {"size", 2}},                                                                                                                                                                             // acl.rt.cmo_set_desc
-	386: {{"output_addr", 0}, {"output_size", 1}, {"stream", 2}},                                                                                                                                                                // acl.rt.get_float_overflow_status
-	387: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.reset_float_overflow_status
-	388: {{"output_addr", 0}, {"output_size", 1}, {"check_mode", 2}, {"stream", 3}},                                                                                                                                             // acl.rt.npu_get_float_over_flow_status
-	389: {{"check_mode", 0}, {"stream", 1}},                                                                                                                                                                                     // acl.rt.npu_clear_float_over_flow_status
-	392: {{"userdata", 0}, {"length", 1}, {"stream", 2}},                                                                                                                                                                        // acl.rt.prof_trace
-	421: {},                                                                                                                                                                                                                     // acl.prof.create_stamp
-	422: {{"stamp", 0}},                                                                                                                                                                                                         // acl.prof.destroy_stamp
-	423: {{"stamp", 0}},                                                                                                                                                                                                         // acl.prof.push
-	424: {},                                                                                                                                                                                                                     // acl.prof.pop
-	425: {{"stamp", 0}},                                                                                                                                                                                                         // acl.prof.range_start
-	426: {{"range_id", 0}},                                                                                                                                                                                                      // acl.prof.range_stop
-	427: {{"stamp", 0}, {"msg", -1}, {"msg_len", 2}},                                                                                                                                                                            // acl.prof.set_stamp_trace_message
-	428: {{"stamp", 0}},                                                                                                                                                                                                         // acl.prof.mark
-	429: {{"msg", -1}, {"stream", 2}},                                                                                                                                                                                           // acl.prof.mark_ex
+	274: {{"value", 0}},                                                                                                                                                                                                         // acl.float16_to_float
+	275: {{"value", 0}},                                                                                                                                                                                                         // acl.float_to_float16
+	276: {{"type", 0}},                                                                                                                                                                                                          // acl.data_type_size
+	277: {{"data", 0}, {"size", 1}},                                                                                                                                                                                             // acl.create_data_buffer
+	278: {{"buffer", 0}},                                                                                                                                                                                                        // acl.destroy_data_buffer
+	279: {{"buffer", 0}, {"data", 1}, {"size", 2}},                                                                                                                                                                              // acl.update_data_buffer
+	280: {{"buffer", 0}},                                                                                                                                                                                                        // acl.get_data_buffer_addr
+	281: {{"buffer", 0}},                                                                                                                                                                                                        // acl.get_data_buffer_size
+	282: {{"buffer", 0}},                                                                                                                                                                                                        // acl.get_data_buffer_size_v2
+	283: {{"stream", 0}, {"mode", 1}},                                                                                                                                                                                           // acl.rt.mdl_ri_capture_begin
+	284: {{"stream", 0}, {"model_ri", 1}, {"mode", 2}},                                                                                                                                                                          // acl.rt.mdl_ri_capture_to_model_ri_begin
+	285: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_capture_get_info
+	286: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_capture_end
+	287: {{"mode", -1}},                                                                                                                                                                                                         // acl.rt.mdl_ri_capture_thread_exchange_mode
+	288: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_capture_task_grp_begin
+	289: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_capture_task_grp_end
+	290: {{"stream", 0}, {"handle", 1}},                                                                                                                                                                                         // acl.rt.mdl_ri_capture_task_update_begin
+	291: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_capture_task_update_end
+	292: {{"model_ri", 0}, {"stream", 1}},                                                                                                                                                                                       // acl.rt.mdl_ri_execute_async
+	293: {{"model_ri", 0}, {"timeout", 1}},                                                                                                                                                                                      // acl.rt.mdl_ri_execute
+	294: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_destroy
+	295: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_abort
+	296: {{"flag", 1}},                                                                                                                                                                                                          // acl.rt.mdl_ri_build_begin
+	297: {{"model_ri", 0}, {"stream", 1}, {"flag", 2}},                                                                                                                                                                          // acl.rt.mdl_ri_bind_stream
+	298: {{"model_ri", 0}, {"stream", 1}},                                                                                                                                                                                       // acl.rt.mdl_ri_unbind_stream
+	299: {{"model_ri", 0}, {"stream", 1}},                                                                                                                                                                                       // acl.rt.mdl_ri_end_task
+	300: {{"model_ri", 0}, {"reserve", 1}},                                                                                                                                                                                      // acl.rt.mdl_ri_build_end
+	301: {{"model_ri", 0}, {"text", -1}},                                                                                                                                                                                        // acl.rt.mdl_ri_set_name
+	302: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_get_name
+	303: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_get_id
+	304: {{"model_ri", 0}, {"fn", -1}, {"user_data", -1}},                                                                                                                                                                       // acl.rt.mdl_ri_destroy_register_callback
+	305: {{"model_ri", 0}, {"fn", -1}},                                                                                                                                                                                          // acl.rt.mdl_ri_destroy_unregister_callback
+	306: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_debug_print
+	307: {{"model_ri", 0}, {"path", -1}, {"flags", 2}},                                                                                                                                                                          // acl.rt.mdl_ri_debug_json_print
+	308: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_get_streams
+	309: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_get_tasks_by_stream
+	310: {{"task", 0}},                                                                                                                                                                                                          // acl.rt.mdl_ri_task_get_type
+	311: {{"task", 0}},                                                                                                                                                                                                          // acl.rt.mdl_ri_task_get_seq_id
+	312: {{"task", 0}},                                                                                                                                                                                                          // acl.rt.mdl_ri_task_get_params
+	313: {{"task", 0}, {"params_dict", -1}},                                                                                                                                                                                     // acl.rt.mdl_ri_task_set_params
+	314: {{"task", 0}, {"attr_id", 1}},                                                                                                                                                                                          // acl.rt.mdl_ri_kernel_task_get_attribute
+	315: {{"task", 0}},                                                                                                                                                                                                          // acl.rt.mdl_ri_task_disable
+	316: {{"model_ri", 0}},                                                                                                                                                                                                      // acl.rt.mdl_ri_update
+	317: {{"model_ri", 0}, {"default_launch_value", 1}, {"flag", 2}},                                                                                                                                                            // acl.rt.mdl_ri_cond_handle_create
+	318: {{"handle", 0}},                                                                                                                                                                                                        // acl.rt.mdl_ri_cond_handle_get_cond_ptr
+	319: {{"handle", -1}, {"type", -1}, {"size", -1}, {"stream", 1}, {"flags", 2}},                                                                                                                                              // acl.rt.mdl_ri_add_cond_task
+	320: {},                                                                                                                                                                                                                     // acl.rt.create_label
+	321: {{"label", 0}, {"stream", 1}},                                                                                                                                                                                          // acl.rt.set_label
+	322: {{"label", 0}},                                                                                                                                                                                                         // acl.rt.destroy_label
+	323: {{"labels", -1}},                                                                                                                                                                                                       // acl.rt.create_label_list
+	324: {{"label_list", 0}},                                                                                                                                                                                                    // acl.rt.destroy_label_list
+	325: {{"ptr", 0}, {"max_value", 1}, {"label_list", 2}, {"stream", 3}},                                                                                                                                                       // acl.rt.switch_label_by_index
+	326: {{"active_stream", 0}, {"stream", 1}},                                                                                                                                                                                  // acl.rt.active_stream
+	327: {{"left_value", 0}, {"cond", 1}, {"right_value", 2}, {"data_type", 3}, {"true_stream", 4}, {"false_stream", 5}, {"stream", 6}},                                                                                         // acl.rt.switch_stream
+	328: {{"task_stream", 0}, {"task_id", 1}, {"info_dict", -1}, {"exec_stream", 3}},                                                                                                                                            // acl.rt.task_update_async
+	335: {{"data", 0}, {"data_len", 1}},                                                                                                                                                                                         // acl.rt.create_binary
+	336: {{"binary", 0}},                                                                                                                                                                                                        // acl.rt.destroy_binary
+	337: {{"binary", 0}},                                                                                                                                                                                                        // acl.rt.binary_load
+	338: {{"bin_path", -1}, {"options_list", -1}},                                                                                                                                                                               // acl.rt.binary_load_from_file
+	339: {{"data", 0}, {"length", 1}, {"options_list", -1}},                                                                                                                                                                     // acl.rt.binary_load_from_data
+	340: {{"bin_handle", 0}},                                                                                                                                                                                                    // acl.rt.binary_unload
+	341: {{"bin_handle", 0}, {"kernel_name", -1}},                                                                                                                                                                               // acl.rt.binary_get_function
+	342: {{"bin_handle", 0}, {"func_entry", 1}},                                                                                                                                                                                 // acl.rt.binary_get_function_by_entry
+	345: {{"bin_handle", 0}},                                                                                                                                                                                                    // acl.rt.binary_get_dev_address
+	346: {{"bin_handle", 0}, {"name", -1}},                                                                                                                                                                                      // acl.rt.binary_get_global
+	347: {{"symbol", 0}},                                                                                                                                                                                                        // acl.rt.get_func_by_symbol
+	348: {{"func_handle", 0}},                                                                                                                                                                                                   // acl.rt.get_function_addr
+	349: {{"func_handle", 0}},                                                                                                                                                                                                   // acl.rt.get_function_size
+	350: {{"func_handle", 0}, {"max_len", 1}},                                                                                                                                                                                   // acl.rt.get_function_name
+	351: {{"func_handle", 0}, {"attr_type", 1}},                                                                                                                                                                                 // acl.rt.get_function_attribute
+	352: {{"func_handle", 0}},                                                                                                                                                                                                   // acl.rt.function_get_binary
+	353: {{"func", 0}},                                                                                                                                                                                                          // acl.rt.function_get_param_count
+	354: {{"func", 0}, {"param_index", 1}},                                                                                                                                                                                      // acl.rt.function_get_param_info
+	355: {{"func", 0}, {"flags", 1}},                                                                                                                                                                                            // acl.rt.function_get_avail_dyn_ubuf_per_block
+	356: {{"bin_handle", -1}, {"func_name", -1}, {"kernel_name", -1}},                                                                                                                                                           // acl.rt.register_cpu_func
+	357: {{"bin_handle", 0}, {"fn", -1}, {"user_data", -1}},                                                                                                                                                                     // acl.rt.binary_set_exception_callback
+	358: {},                                                                                                                                                                                                                     // acl.rt.get_hardware_sync_addr
+	359: {{"soc_version", -1}},                                                                                                                                                                                                  // acl.rt.check_arch_compatibility
+	360: {{"func_handle", 0}},                                                                                                                                                                                                   // acl.rt.kernel_args_init
+	361: {{"func_handle", 0}, {"args_handle", 1}, {"user_host_mem", 2}, {"actual_args_size", 3}},                                                                                                                                // acl.rt.kernel_args_init_by_user_mem
+	362: {{"func_handle", 0}, {"user_args_size", 1}},                                                                                                                                                                            // acl.rt.kernel_args_get_mem_size
+	363: {{"func_handle", 0}},                                                                                                                                                                                                   // acl.rt.kernel_args_get_handle_mem_size
+	364: {{"args_handle", 0}, {"param", 1}, {"param_size", 2}},                                                                                                                                                                  // acl.rt.kernel_args_append
+	365: {{"args_handle", 0}},                                                                                                                                                                                                   // acl.rt.kernel_args_append_place_holder
+	366: {{"args_handle", 0}, {"param_handle", 1}, {"data_size", 2}},                                                                                                                                                            // acl.rt.kernel_args_get_place_holder_buffer
+	367: {{"args_handle", 0}, {"param_handle", 1}, {"param", 2}, {"param_size", 3}},                                                                                                                                             // acl.rt.kernel_args_para_update
+	368: {{"args_handle", 0}},                                                                                                                                                                                                   // acl.rt.kernel_args_finalize
+	369: {{"func_handle", 0}, {"num_blocks", 1}, {"args_data", 2}, {"args_size", 3}, {"stream", 4}},                                                                                                                             // acl.rt.launch_kernel
+	370: {{"func_handle", 0}, {"num_blocks", 1}, {"args_data", 2}, {"args_size", 3}, {"cfg_list", -1}, {"stream", 5}},                                                                                                           // acl.rt.launch_kernel_v2
+	371: {{"func_handle", 0}, {"num_blocks", 1}, {"stream", 2}, {"cfg_list", -1}, {"args_handle", 4}, {"reserve", 5}},                                                                                                           // acl.rt.launch_kernel_with_config
+	372: {{"func_handle", 0}, {"num_blocks", 1}, {"stream", 2}, {"cfg_list", -1}, {"host_args_ptr", -1}, {"host_args_size", -1}, {"place_holder_list", -1}, {"place_holder_num", 7}},                                            // acl.rt.launch_kernel_with_host_args
+	373: {{"func", 0}, {"num_blocks", 1}, {"stream", 2}, {"cfg_list", -1}, {"args", -1}},                                                                                                                                        // acl.rt.launch_kernel_with_args_array
+	374: {{"func", 0}, {"grid_dim_dict", -1}, {"block_dim_dict", -1}, {"dyn_ubuf_size", 3}, {"stream", 4}, {"cfg_list", -1}, {"args", -1}},                                                                                      // acl.rt.launch_simt_kernel_with_args_array
+	375: {{"func", 0}, {"grid_dim_dict", -1}, {"block_dim_dict", -1}, {"dyn_ubuf_size", 3}, {"stream", 4}, {"cfg_list", -1}, {"host_args_ptr", -1}, {"host_args_size", -1}, {"place_holder_list", -1}, {"place_holder_num", 9}}, // acl.rt.launch_simt_kernel_with_host_args
+	376: {{"group_id", 0}},                                                                                                                                                                                                      // acl.rt.set_group
+	377: {},                                                                                                                                                                                                                     // acl.rt.get_group_count
+	378: {},                                                                                                                                                                                                                     // acl.rt.create_group_info
+	379: {{"group_info", 0}},                                                                                                                                                                                                    // acl.rt.destroy_group_info
+	380: {{"group_info", 0}},                                                                                                                                                                                                    // acl.rt.get_all_group_info
+	381: {{"group_info", 0}, {"group_id", -1}, {"attr", 2}},                                                                                                                                                                     // acl.rt.get_group_info_detail
+	382: {{"src", 0}, {"size", 1}, {"cmo_type", 2}, {"stream", 3}},                                                                                                                                                              // acl.rt.cmo_async
+	385: {},                                                                                                                                                                                                                     // acl.rt.cmo_get_desc_size
+	386: {{"cmo_desc", 0}, {"src", 1}, {"size", 2}},                                                                                                                                                                             // acl.rt.cmo_set_desc
+	388: {{"output_addr", 0}, {"output_size", 1}, {"stream", 2}},                                                                                                                                                                // acl.rt.get_float_overflow_status
+	389: {{"stream", 0}},                                                                                                                                                                                                        // acl.rt.reset_float_overflow_status
+	390: {{"output_addr", 0}, {"output_size", 1}, {"check_mode", 2}, {"stream", 3}},                                                                                                                                             // acl.rt.npu_get_float_over_flow_status
+	391: {{"check_mode", 0}, {"stream", 1}},                                                                                                                                                                                     // acl.rt.npu_clear_float_over_flow_status
+	394: {{"userdata", 0}, {"length", 1}, {"stream", 2}},                                                                                                                                                                        // acl.rt.prof_trace
+	423: {},                                                                                                                                                                                                                     // acl.prof.create_stamp
+	424: {{"stamp", 0}},                                                                                                                                                                                                         // acl.prof.destroy_stamp
+	425: {{"stamp", 0}},                                                                                                                                                                                                         // acl.prof.push
+	426: {},                                                                                                                                                                                                                     // acl.prof.pop
+	427: {{"stamp", 0}},                                                                                                                                                                                                         // acl.prof.range_start
+	428: {{"range_id", 0}},                                                                                                                                                                                                      // acl.prof.range_stop
+	429: {{"stamp", 0}, {"msg", -1}, {"msg_len", 2}},                                                                                                                                                                            // acl.prof.set_stamp_trace_message
+	430: {{"stamp", 0}},                                                                                                                                                                                                         // acl.prof.mark
+	431: {{"msg", -1}, {"stream", 2}},                                                                                                                                                                                           // acl.prof.mark_ex
 }

@@ -11,14 +11,14 @@ import (
 	"ropeway/internal/observe"
 )
 
-// sites is where a thread calls from, as the shim says, and what the tracer calls the last few of them. It belongs to
-// the thread.
+// sites has the call site of a thread, which the shim writes, and a cache of the tracer's numbers for recent ones. It
+// belongs to the thread.
 type sites struct {
 	at    *C.ropeway_site
 	known [64]calledFrom
 }
 
-// calledFrom is a function that was called from somewhere. The zero value is none: the tracer's number is one less.
+// calledFrom is a function with a call site and the tracer's number plus 1. The zero value is none.
 type calledFrom struct {
 	address    uint64
 	name, line uint32
@@ -26,7 +26,7 @@ type calledFrom struct {
 	number     uint32
 }
 
-// calls is the tracer's number for a call of a function that the thread makes now.
+// calls returns the tracer's number for the thread's current call of a function.
 func (t *thread) calls(f uint32) uint16 {
 	s := t.sites
 	c := calledFrom{address: uint64(s.at.address), name: uint32(s.at.name), line: uint32(s.at.line), function: f}
@@ -57,16 +57,16 @@ func (t *thread) calls(f uint32) uint16 {
 	return uint16(c.number - 1)
 }
 
-// frames are functions of an interpreter; their numbers are their positions, and 1.
+// frames are functions of an interpreter; their numbers are their indexes plus 1.
 var frames struct {
 	mu    sync.Mutex
 	names [][2]string // guarded by mu; files and functions
 }
 
-// mostFrames bounds how many have names.
+// mostFrames is the largest number of named functions.
 const mostFrames = 1 << 16
 
-// nameFrame is the number of an interpreter's function; 0 if none is to be had.
+// nameFrame returns the number of an interpreter's function; 0 if no number is left.
 func nameFrame(file, function string) uint32 {
 	frames.mu.Lock()
 	defer frames.mu.Unlock()
@@ -77,7 +77,7 @@ func nameFrame(file, function string) uint32 {
 	return uint32(len(frames.names))
 }
 
-// framed is the function with a number.
+// framed returns the function with a number.
 func framed(number uint32) (file, function string) {
 	frames.mu.Lock()
 	defer frames.mu.Unlock()

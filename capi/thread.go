@@ -30,8 +30,8 @@ import (
 type thread struct {
 	*core.Thread
 	pin     runtime.Pinner
-	message *C.char // what aclGetRecentErrMsg returned last
-	sites   *sites  // where it calls from; nil unless the program is recorded
+	message *C.char // last result of aclGetRecentErrMsg
+	sites   *sites  // call sites; nil unless the program is recorded
 }
 
 // threads are all threads of the program: the shim's pointers do not keep them alive.
@@ -42,7 +42,7 @@ var threads struct {
 	inside map[uint32]*core.Context // guarded by mu; those that run a host function of a context
 }
 
-// enter makes a thread known, or returns nil when the runtime cannot be opened. Slots are those of ROPEWAY_ENTER.
+// enter registers a thread; it returns nil if the runtime cannot be opened. Slots are those of ROPEWAY_ENTER.
 func enter(a *slots) *thread {
 	rt := opening.runtime()
 	if rt == nil {
@@ -69,7 +69,7 @@ func enter(a *slots) *thread {
 	return t
 }
 
-// callInside calls a host function. What the function calls in its thread finds the context of its stream current.
+// callInside calls a host function with the context of its stream as the current context of the thread.
 func callInside(c *core.Context, fn func(core.Addr), data core.Addr) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -79,7 +79,7 @@ func callInside(c *core.Context, fn func(core.Addr), data core.Addr) {
 	fn(data)
 }
 
-// lend lends a context to the thread with an id, which is the calling one, known or not; nil takes it back.
+// lend sets a temporary current context for the calling thread, registered or not, whose id is given; nil removes it.
 func lend(id uint32, c *core.Context) {
 	threads.mu.Lock()
 	defer threads.mu.Unlock()
@@ -93,7 +93,7 @@ func lend(id uint32, c *core.Context) {
 	}
 }
 
-// leave forgets a thread that ends.
+// leave removes a thread that ends.
 func (t *thread) leave() {
 	t.Close()
 	if opening.tracer != nil {
@@ -109,7 +109,7 @@ func (t *thread) leave() {
 	t.pin.Unpin()
 }
 
-// text hands a string to the program: it stays good until the thread asks for the next one. "" is NULL.
+// text returns a string for the program, which is valid until the thread's next call of text. "" is NULL.
 func (t *thread) text(s string) uint64 {
 	C.free(unsafe.Pointer(t.message))
 	t.message = nil
@@ -119,17 +119,17 @@ func (t *thread) text(s string) uint64 {
 	return uint64(uintptr(unsafe.Pointer(t.message)))
 }
 
-// cString is a copy of s that C sees. It is freed when its owner goes, or never.
+// cString returns a copy of s in C memory. It is freed with its owner, or never.
 func cString(s string) *C.char {
 	p := C.CString(s)
 	C.known(p)
 	return p
 }
 
-// lastingTexts are the strings that were handed to the program for good: a *C.char by its Go string. There are few.
+// lastingTexts are the strings that the program may keep for ever: a *C.char by its Go string. There are few.
 var lastingTexts sync.Map
 
-// lastingText hands a string to the program for good.
+// lastingText returns a string that the program may keep for ever.
 func lastingText(s string) uint64 {
 	p, ok := lastingTexts.Load(s)
 	if !ok {

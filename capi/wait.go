@@ -12,9 +12,8 @@ import (
 	"ropeway/internal/core"
 )
 
-// wait waits for a while, for a front end that checks for signals in between (Python: Ctrl-C). Slots: what for, its
-// handle, for how many milliseconds, where to say that it is not over. Time that ran out is no error: it is not
-// recorded.
+// wait waits with a timeout, for a front end that checks for signals in between (Python: Ctrl-C). Slots: kind of the
+// object, its handle, milliseconds, address of the result "over". A timeout is not an error and is not recorded.
 func wait(t *thread, a *slots) uint64 {
 	ms := int32(a[2])
 	limit := core.WaitLimit{Timeout: time.Duration(ms) * time.Millisecond}
@@ -36,7 +35,7 @@ func wait(t *thread, a *slots) uint64 {
 	return uint64(t.Done(err))
 }
 
-// timedOut reports whether a wait ended because its time was up.
+// timedOut reports whether a wait ended by its timeout.
 func timedOut(code abi.Code) bool {
 	switch code {
 	case abi.ErrRTStreamSyncTimeout, abi.ErrRTEventSyncTimeout, abi.ErrRTReportTimeout:

@@ -1,14 +1,13 @@
 // Package check finds the mistakes in a program's use of memory and streams that hardware hides: a buffer that is
-// read before its copy is done, a source that is overwritten while its copy is pending, two streams with nothing that
-// orders them, memory that is used after it was closed or never closed.
+// read before its copy is done, a source that is overwritten while its copy is pending, accesses of two streams that
+// nothing orders, memory that is used after it was closed or never closed.
 //
 // A program that imports the package can be checked from outside:
 //
 //	import _ "ropeway/check"
 //
-// and then ropeway check ./program, or ROPEWAY_CHECK=1 ./program. A program can ask for it, too, with [With]. Tests
-// have it through package ropewaytest. Checked programs run late on purpose and are slower; docs/check.md explains
-// the rules.
+// and then ropeway check ./program, or ROPEWAY_CHECK=1 ./program. A program can also enable it with [With], and tests
+// with package ropewaytest. Checked programs run late on purpose and are slower; docs/check.md explains the rules.
 package check
 
 import (
@@ -21,12 +20,12 @@ import (
 	"ropeway/internal/setup/checker"
 )
 
-// Options say how to check. The zero value checks all rules and prints findings to standard error.
+// Options are options of the checker. The zero value checks all rules and prints findings to standard error.
 type Options struct {
 	Seed  uint64 // order in which unordered work runs; 0 runs everything as late as possible
-	Depth int    // how many tasks a stream may hold back; 0: as many as ropeway check does
+	Depth int    // most tasks that a stream may delay; 0: the default of ropeway check
 	Rules []Rule // only these are checked; nil: all
-	Off   []Rule // these are not
+	Off   []Rule // these are not checked
 
 	// OnFinding is called with each finding, one at a time. It must not call the runtime. If it is nil, findings are
 	// printed to standard error.
@@ -45,7 +44,7 @@ func Rules() []Rule {
 	return all
 }
 
-// Catches returns what the rule finds, in one line; "" if there is no such rule.
+// Catches returns a line that describes the mistake; "" if there is no such rule.
 func (r Rule) Catches() string {
 	if known := finding.ByName(string(r)); known != nil {
 		return known.Catches
@@ -53,7 +52,7 @@ func (r Rule) Catches() string {
 	return ""
 }
 
-// With makes a runtime check the program, instead of ROPEWAY_CHECK.
+// With enables checking with these options, instead of those in ROPEWAY_CHECK.
 func With(o Options) ropeway.Option {
 	return goapi.Option(func(s *setup.Settings) error {
 		off, err := o.off()
@@ -66,16 +65,16 @@ func With(o Options) ropeway.Option {
 		}
 		s.Check = c
 		return nil
-	}, setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject).(ropeway.Option)
+	}, setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvSuppress).(ropeway.Option)
 }
 
-// Without makes a runtime not check the program, whatever ROPEWAY_CHECK says.
+// Without disables checking, even if ROPEWAY_CHECK is set.
 func Without() ropeway.Option {
 	return goapi.Option(func(s *setup.Settings) error { s.Check = nil; return nil },
-		setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject).(ropeway.Option)
+		setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvSuppress).(ropeway.Option)
 }
 
-// off returns the rules that are not looked at.
+// off returns the rules that are not checked.
 func (o *Options) off() (map[string]bool, error) {
 	off := map[string]bool{}
 	if o.Rules != nil {
@@ -97,7 +96,7 @@ func (o *Options) off() (map[string]bool, error) {
 	return off, nil
 }
 
-// sink hands findings to a program.
+// sink passes findings to the program.
 type sink struct{ each func(Finding) }
 
 func (s sink) Start(finding.Start)        {}

@@ -5,14 +5,14 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Severity says how bad a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
 // The severities.
 const (
 	Error   Severity = "error"   // wrong on hardware
 	Warning Severity = "warning" // allowed, and probably a mistake
-	Note    Severity = "note"    // what happened, and may well be meant, such as a call that was refused
+	Note    Severity = "note"    // possibly intended, such as a call that was refused
 )
 
 // Finding is one mistake of a program.
@@ -20,14 +20,14 @@ type Finding struct {
 	Rule     Rule
 	Severity Severity
 	Summary  string       // what happened, one sentence
-	Offence  Site         // where it showed
-	Others   []Site       // what it collides with, and where the memory came from
-	Bytes    *Bytes       // what memory it is about; nil if it is not about memory
+	Offence  Site         // where the mistake was detected
+	Others   []Site       // conflicting accesses, and where the memory was allocated
+	Bytes    *Bytes       // the memory concerned; nil if none
 	Advice   string       // what to do
 	Seed     uint64       // order in which unordered work ran
 	Process  int          // process id
-	Count    int          // how often it happened so far
-	Code     ropeway.Code // that a call returned, 0 if the finding is not about that
+	Count    int          // number of occurrences so far
+	Code     ropeway.Code // code that a call returned, 0 if the finding is not about a code
 
 	text string
 }
@@ -39,14 +39,14 @@ func (f Finding) String() string { return f.text }
 type Site struct {
 	Role   string  // what happened there: "read", "submitted", "allocated", "freed", …
 	Call   string  // the call, such as Stream.Copy; "" for an access of the host
-	Stream int     // number of the stream; -1 if it is about none
-	Task   uint32  // number of the task on its stream, 0 if it is about none
+	Stream int     // number of the stream; -1: none
+	Task   uint32  // number of the task on its stream; 0: none
 	Thread uint32  // the system's number of the thread
-	Count  int     // how many calls of the same line it stands for; 0: it is about one
+	Count  int     // number of calls on the same line that it represents; 0: one
 	Stack  []Frame // innermost first
 }
 
-// Frame is one function of a stack. What is not known is empty.
+// Frame is one function of a stack. Unknown fields are empty.
 type Frame struct {
 	Function string
 	File     string
@@ -57,8 +57,8 @@ type Frame struct {
 type Bytes struct {
 	Address    uint64
 	Length     uint64
-	Offset     int64       // in the allocation; less than 0: before it
-	Allocation *Allocation // nil if it is in none
+	Offset     int64       // in the allocation; negative: before it
+	Allocation *Allocation // nil if no allocation contains it
 }
 
 // Allocation is memory that a program allocated.
@@ -70,7 +70,7 @@ type Allocation struct {
 	Freed  bool
 }
 
-// public is a finding as programs see it.
+// public converts a finding to the type of this package.
 func public(f *finding.Finding) Finding {
 	p := Finding{
 		Rule: Rule(f.Rule), Severity: Severity(f.Severity), Summary: f.Summary, Offence: site(&f.Offence),

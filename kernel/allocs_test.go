@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ropeway"
+	"ropeway/internal/testenv"
 	"ropeway/kernel"
 )
 
@@ -60,7 +61,5 @@ func device(t *testing.T) *ropeway.Device {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 }

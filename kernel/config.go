@@ -16,13 +16,13 @@ import (
 
 // Config configures a launch of a kernel. Zero fields have no effect.
 type Config struct {
-	Blocks int // how many, 1 to 65535; of a SIMT kernel 0
+	Blocks int // number of blocks, 1 to 65535; 0 for a SIMT kernel
 
 	// Grid and Threads are the blocks of a SIMT kernel and the threads of a block, in x, y and z.
 	Grid, Threads [3]int
 
-	Shared  int           // bytes that the threads of a block of a SIMT kernel share, beside those that it declares
-	Timeout time.Duration // after which the kernel is ended, in microseconds
+	Shared  int           // bytes that the threads of a block of a SIMT kernel share, besides those that it declares
+	Timeout time.Duration // limit after which the kernel is ended, in microseconds
 	AtOnce  bool          // all blocks run at the same time, so that they may wait for each other
 }
 
@@ -59,7 +59,7 @@ func (k *Kernel) LaunchWith(s *ropeway.Stream, c Config, args ...any) error {
 	return goapi.Result(t, failed)
 }
 
-// wrong names what the C functions cannot be given, and why.
+// wrong returns a value that the C functions cannot take, and the reason.
 func (c *Config) wrong(simt bool) (arg, text string) {
 	few := func(n int) bool { return n < 0 || n > math.MaxUint32 }
 	switch {
@@ -81,7 +81,7 @@ func (c *Config) wrong(simt bool) (arg, text string) {
 
 func dim(n [3]int) abi.Dim3 { return abi.Dim3{X: uint32(n[0]), Y: uint32(n[1]), Z: uint32(n[2])} }
 
-// attributes is the rest of the configuration. Shared memory is a parameter of its own for SIMT kernels.
+// attributes returns the rest of the configuration. Shared memory is a parameter of its own for SIMT kernels.
 func (c *Config) attributes(simt bool) (list []abi.LaunchKernelAttr) {
 	add := func(id abi.LaunchKernelAttrId) *abi.LaunchKernelAttrValue {
 		list = append(list, abi.LaunchKernelAttr{ID: id})

@@ -11,34 +11,34 @@ import (
 
 // Func is a Go function as a kernel, for tests of programs that launch kernels: it needs no compiler and no toolkit.
 // It is called once for each block, on several goroutines at a time. If it returns an error or panics, the launch
-// fails as one of a kernel that traps; if it touches memory that is not there, as one of a kernel that does. It is not
-// interrupted: a launch whose time is up ends when the calls that run return.
+// fails like that of a kernel that traps; if it accesses unmapped memory, like that of a kernel that does so. It is
+// not interrupted: a launch that exceeds its time limit ends when the running calls return.
 //
 // Only the software device runs such kernels.
 type Func func(b *Block) error
 
-// Block is one call of a [Func]. It is good until the function returns.
+// Block is one call of a [Func]. It is valid until the function returns.
 type Block struct{ of *kernel.Block }
 
-// Index is the number of the block, from 0.
+// Index returns the number of the block, from 0.
 func (b *Block) Index() int { return int(b.of.Index) }
 
 // Num returns the number of blocks.
 func (b *Block) Num() int { return int(b.of.Num) }
 
-// Args is the argument buffer.
+// Args returns the argument buffer.
 func (b *Block) Args() []byte { return core.Array(core.Pointer[byte](b.of.Args), b.of.Size) }
 
 // Arg returns the i-th argument, from 0: 8 bytes of the buffer. It panics if there is no such argument.
 func (b *Block) Arg(i int) uint64 { return binary.LittleEndian.Uint64(b.Args()[8*i:]) }
 
-// Reads says that the block reads bytes at an address, such as an argument, so that the checker judges it as it judges
-// copies. Of a kernel that says nothing, the checker knows the pages that it touches if the program has loaded a shared
-// object, and else nothing: then what its arguments lead to counts as written. Where nothing is checked, it does
-// nothing.
+// Reads reports that the block reads bytes at an address, such as an argument, so that the checker judges it like a
+// copy. For a kernel that reports nothing, the checker sees the pages that it accesses if the program has loaded a
+// shared object; else it assumes that the kernel writes the memory of its arguments. Without a checker, Reads has no
+// effect.
 func (b *Block) Reads(address uint64, bytes int) { b.touches(address, bytes, false) }
 
-// Writes is [Block.Reads] for bytes that the block writes. Bytes that it reads before that, it reads, too.
+// Writes is [Block.Reads] for bytes that the block writes. If the block also reads them before that, call Reads too.
 func (b *Block) Writes(address uint64, bytes int) { b.touches(address, bytes, true) }
 
 func (b *Block) touches(address uint64, bytes int, write bool) {
@@ -47,8 +47,8 @@ func (b *Block) touches(address uint64, bytes int, write bool) {
 	}
 }
 
-// Slice is n elements of the memory that the i-th argument of a block leads to. It has no bounds but
-// n: the function sees what a kernel in C sees.
+// Slice returns n elements of the memory that the i-th argument of a block points to. Only n bounds it, not the
+// allocation, as for a kernel in C.
 func Slice[T ropeway.Number](b *Block, i, n int) []T {
 	if n < 0 {
 		panic(fmt.Sprintf("kernel.Slice: length %d", n))
@@ -56,7 +56,7 @@ func Slice[T ropeway.Number](b *Block, i, n int) []T {
 	return core.Array(core.Pointer[T](core.Addr(b.Arg(i))), uint64(n))
 }
 
-// LoadFuncs loads Go functions as a binary, in which they are kernels by their names.
+// LoadFuncs loads Go functions as a binary, whose kernels have the names in the map.
 func LoadFuncs(d *ropeway.Device, funcs map[string]Func) (*Module, error) {
 	list := map[string]kernel.Func{}
 	for name, f := range funcs {

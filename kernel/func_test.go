@@ -14,6 +14,7 @@ import (
 
 	"ropeway"
 	checker "ropeway/check"
+	"ropeway/internal/testenv"
 	"ropeway/kernel"
 )
 
@@ -76,13 +77,9 @@ func TestFuncs(t *testing.T) {
 		calls.Add(1)
 		return add(b)
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	k, err := m.Kernel("add")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	x, y, z := must(ropeway.AllocPinned[float32](dev, n)), must(ropeway.Alloc[float32](dev, n)),
 		must(ropeway.Alloc[float32](dev, n))
 	for i := range x.Values() {
@@ -90,9 +87,7 @@ func TestFuncs(t *testing.T) {
 	}
 	for _, err := range []error{s.Copy(y.All(), x.All()), k.Launch(s, 8, x, y, z, n), s.Copy(x.All(), z.All()),
 		s.Synchronize(context.Background())} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	for i, v := range x.Values() {
 		if v != float32(2*i) {
@@ -165,18 +160,14 @@ func TestFuncFails(t *testing.T) {
 		{"error", 0, 507016, "no luck"}, {"panic", 0, 507016, "out of range"}, {"length", 0, 507016, "length -1"},
 		{"wild", 64, 507015, "memory that is not there"}, {"wild", 1 << 62, 507015, "memory that is not there"},
 	} {
-		if err := must(m.Kernel(c.kernel)).Launch(s, 3, c.arg); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, must(m.Kernel(c.kernel)).Launch(s, 3, c.arg))
 		var e *ropeway.Error
 		if err := s.Synchronize(context.Background()); !errors.As(err, &e) || e.Code != c.code ||
 			!strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v, want %d, %s", c.kernel, err, c.code, c.text)
 		}
 	}
-	if err := must(m.Kernel("good")).Launch(s, 3); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, must(m.Kernel("good")).Launch(s, 3))
 	if err := s.Synchronize(context.Background()); err != nil {
 		t.Errorf("after failures: %v", err)
 	}
@@ -215,9 +206,7 @@ func TestFuncChecked(t *testing.T) {
 		}
 		for _, err := range []error{must(m.Kernel("sum")).Launch(s, 1, mem), s.Synchronize(context.Background()),
 			s.Close(), mem.Close(), m.Close(), dev.Close(), rt.Close()} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 		}
 		if !slices.Equal(found, want) {
 			t.Errorf("says %v: found %q, want %q", says, found, want)

@@ -2,8 +2,8 @@
 //
 // On the software device a kernel is a C function of a shared object for this CPU; docs/kernels.md explains how to
 // write one. The code that runs them is part of the toolkit's libascendcl.so, which is opened when the first kernel is
-// loaded: LD_LIBRARY_PATH has to lead to it. For tests, [LoadFuncs] makes kernels of Go functions, which needs no
-// library.
+// loaded: LD_LIBRARY_PATH must contain its directory. For tests, [LoadFuncs] makes kernels of Go functions, which
+// needs no library.
 //
 //	m, err := kernel.Load(dev, "add.so")
 //	add, err := m.Kernel("add")
@@ -58,7 +58,7 @@ func (m *Module) loaded(err *core.Error) (*Module, error) {
 	return m, nil
 }
 
-// text is a C string.
+// text returns s as a C string.
 func text(s string) *byte { return &append([]byte(s), 0)[0] }
 
 // Kernel finds a kernel by its name.
@@ -70,7 +70,7 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	return k, nil
 }
 
-// Variable finds a variable of the binary, by its name, as memory of the device. Kernels see what is copied there.
+// Variable finds a variable of the binary, by its name, as memory of the device. Kernels see bytes copied to it.
 // Closing the buffer has no effect: the variable is freed with the module.
 func (m *Module) Variable(name string) (*ropeway.Buffer, error) {
 	var at core.Addr
@@ -81,22 +81,23 @@ func (m *Module) Variable(name string) (*ropeway.Buffer, error) {
 	return goapi.Memory(m.d, at, int(n)).(*ropeway.Buffer), nil
 }
 
-// Close unloads the binary. Launches that are queued run.
+// Close unloads the binary. Queued launches still run.
 func (m *Module) Close() error { return goapi.Result(m.t, launch.BinaryUnLoad(m.t, m.h)) }
 
 // Name returns the name of the kernel.
 func (k *Kernel) Name() string { return k.name }
 
 // Launch queues the kernel with a number of blocks. Each argument takes 8 bytes: a [ropeway.Span], a
-// [ropeway.Buffer] and a [ropeway.Array] are the address of their first byte; numbers and booleans, of types of the
-// program's own, too, are themselves. Memory that an argument leads to has to stay until the kernel has run.
+// [ropeway.Buffer] and a [ropeway.Array] are the address of their first byte; numbers and booleans, also of types
+// defined by the program, are passed by value. Memory that an argument points to must stay allocated until the kernel
+// has run.
 func (k *Kernel) Launch(s *ropeway.Stream, blocks int, args ...any) error {
 	const api = "aclrtLaunchKernelWithHostArgs"
 	t, stream := goapi.Stream(s)
 	if blocks < 1 || blocks > math.MaxUint16 {
 		return misuse(api, "numBlocks", fmt.Sprintf("%d is not 1 to %d", blocks, math.MaxUint16))
 	}
-	var room [roomBytes]byte // on the stack, as long as it is large enough
+	var room [roomBytes]byte // on the stack, if it is large enough
 	buffer, err := k.buffer(t, api, room[:], args)
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func (k *Kernel) Launch(s *ropeway.Stream, blocks int, args ...any) error {
 // roomBytes is room for the arguments of most launches.
 const roomBytes = 32 * 8
 
-// buffer is the arguments as the kernel gets them, in room if they fit. They cannot be empty.
+// buffer returns the argument buffer for the kernel, in room if it fits. It is never empty.
 func (k *Kernel) buffer(t *core.Thread, api string, room []byte, args []any) ([]byte, error) {
 	buffer := room[:0]
 	for i, a := range args {
@@ -138,7 +139,7 @@ func address(t *core.Thread, api string, i int, s ropeway.Span) (uint64, error) 
 	return uint64(addr), err
 }
 
-// word is an argument as the kernel gets it.
+// word returns an argument as a word for the kernel.
 func (k *Kernel) word(t *core.Thread, api string, i int, a any) (uint64, error) {
 	switch v := a.(type) {
 	case ropeway.Span:

@@ -11,6 +11,7 @@ import (
 
 	"ropeway"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 	"ropeway/kernel"
 )
 
@@ -29,18 +30,12 @@ void trap(void) { __builtin_trap(); }
 func open(t *testing.T) (*ropeway.Runtime, *ropeway.Device, *ropeway.Stream) {
 	t.Helper()
 	rt, err := ropeway.Open(ropeway.WithDevices(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { rt.Close() })
 	dev, err := rt.Device(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s, err := dev.NewStream()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return rt, dev, s
 }
 
@@ -49,21 +44,13 @@ func TestLaunch(t *testing.T) {
 	kerneltest.Support(t)
 	_, dev, s := open(t)
 	path := filepath.Join(t.TempDir(), "add.so")
-	if err := os.WriteFile(path, kerneltest.Compile(t, source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, kerneltest.Compile(t, source), 0o600))
 	m, err := kernel.Load(dev, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	add, err := m.Kernel("add")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	scale, err := m.Kernel("scale")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const n = 1000
 	host := make([]float32, n)
 	for i := range host {
@@ -74,21 +61,15 @@ func TestLaunch(t *testing.T) {
 		if bufs[i], err = ropeway.Alloc[float32](dev, n); err != nil {
 			t.Fatal(err)
 		}
-		if err := dev.Copy(bufs[i].All(), ropeway.Pageable(raw(host))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, dev.Copy(bufs[i].All(), ropeway.Pageable(raw(host))))
 	}
 	x, y, z := bufs[0], bufs[1], bufs[2]
 	for _, err := range []error{add.Launch(s, 8, x.All(), y.All(), z.All(), uint64(n)),
 		scale.Launch(s, 1, z.All(), n, float32(0.5)), s.Synchronize(context.Background())} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	out := make([]byte, 4*n)
-	if err := dev.Copy(ropeway.Pageable(out), z.All()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, dev.Copy(ropeway.Pageable(out), z.All()))
 	for i := range n {
 		bits := uint32(out[4*i]) | uint32(out[4*i+1])<<8 | uint32(out[4*i+2])<<16 | uint32(out[4*i+3])<<24
 		if got := math.Float32frombits(bits); got != float32(i) {
@@ -117,9 +98,7 @@ func TestFails(t *testing.T) {
 	kerneltest.Support(t)
 	_, dev, s := open(t)
 	m, err := kernel.LoadData(dev, kerneltest.Compile(t, source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := m.Kernel("none"); !errors.Is(err, ropeway.ErrRTParamInvalid) {
 		t.Errorf("a kernel that is not there: %v", err)
 	}
@@ -133,9 +112,7 @@ func TestFails(t *testing.T) {
 	if err := trap.Launch(s, 1, "text"); err == nil || !strings.Contains(err.Error(), "string") {
 		t.Errorf("a string as an argument: %v", err)
 	}
-	if err := trap.Launch(s, 1); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, trap.Launch(s, 1))
 	var e *ropeway.Error
 	if err := s.Synchronize(context.Background()); !errors.As(err, &e) || int(e.Code) != 507016 {
 		t.Errorf("a kernel that traps: %v", err)

@@ -1,5 +1,5 @@
-// Package metrics counts what a runtime does: copies and bytes by direction, how long they were queued and how long
-// they took, and how long the host waited. Packages prom and otelproducer pass the numbers to Prometheus and
+// Package metrics counts the work of a runtime: copies and bytes by direction, their times in the queue and in
+// execution, and the waits of the host. Packages prom and otelproducer pass the numbers to Prometheus and
 // OpenTelemetry.
 //
 //	m := metrics.New()
@@ -20,8 +20,7 @@ import (
 	"ropeway/internal/setup"
 )
 
-// Meter counts what one runtime does. A task takes some tens of nanoseconds more with a meter; nothing is allocated
-// and no lock is taken for it.
+// Meter counts the work of one runtime. It adds some tens of nanoseconds to a task; it does not allocate or lock.
 type Meter struct {
 	m    *meter.Meter
 	used atomic.Bool
@@ -41,12 +40,12 @@ func With(m *Meter) ropeway.Option {
 	}).(ropeway.Option)
 }
 
-// Snapshot has the counts of a runtime's work since it was opened. All numbers except those in flight only grow. They
-// are not of a single moment: they are read one after another, while work continues.
+// Snapshot has the counts of a runtime's work since it was opened. All numbers except those in flight never decrease.
+// A snapshot is not atomic: the numbers are read one after another, while work continues.
 type Snapshot struct {
 	Copies   []Copies // one for each direction, always all of them, in the same order
-	Fills    Copies   // memory that was set
-	InFlight uint64   // tasks of all kinds on all streams that were submitted and are not over: how deep the queues are
+	Fills    Copies   // fills of memory
+	InFlight uint64   // submitted tasks of all kinds on all streams that are not over: the depth of the queues
 	Waits    []Waits  // one for each kind of wait, in the same order
 }
 
@@ -56,7 +55,7 @@ type Copies struct {
 
 	Count    uint64 // copies that were submitted; a batch is one
 	Bytes    uint64 // of these
-	Batches  uint64 // how many of them were batches
+	Batches  uint64 // number of these copies that are batches
 	Segments uint64 // of these
 	Failed   uint64 // copies that failed when they ran
 	Dropped  uint64 // copies that did not run, because their stream was aborted
@@ -75,7 +74,7 @@ type Waits struct {
 
 // Histogram is a distribution of values.
 type Histogram struct {
-	Bounds []float64 // upper bounds, which belong to their bucket; the last bucket has none
+	Bounds []float64 // inclusive upper bounds; the last bucket has none
 	Counts []uint64  // values in each bucket, one more than bounds
 	Count  uint64    // of all values
 	Sum    float64   // of all values
@@ -109,7 +108,7 @@ var (
 	timeBounds = bounds(meter.TimeUnit / 1e9)
 )
 
-// bounds begin with the unit, and each is four times the one before.
+// bounds returns bounds that begin with the unit, each four times the previous one.
 func bounds(unit float64) []float64 {
 	all := make([]float64, meter.Buckets-1)
 	for k := range all {
@@ -118,7 +117,7 @@ func bounds(unit float64) []float64 {
 	return all
 }
 
-// Read returns what has been counted. The caller owns it, but for the bounds.
+// Read returns what has been counted. The caller owns it, except the bounds.
 func (m *Meter) Read() Snapshot {
 	s := m.m.Read()
 	all := Snapshot{Fills: copies("fill", &s.Works[meter.Fill]), InFlight: s.InFlight}

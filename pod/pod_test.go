@@ -46,9 +46,7 @@ func file(t testing.TB) string {
 
 func ok(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 }
 
 // get is for calls with a result that must not fail.

@@ -1,7 +1,8 @@
 /*
- * How many bytes an instruction touches. The kernel says where an access met closed memory, not how far it goes; what is in
- * flight may begin in the middle of it. The common instructions of compilers and of libc are known. For all others, and
- * wherever the operand computed here is not where the fault was, the result is 0: not known.
+ * The number of bytes that an instruction accesses. The kernel reports the address at which an access faulted, not
+ * its extent; memory in flight may begin in the middle of the access. This file decodes the common instructions of
+ * compilers and of libc. For all others, and if the operand computed here does not contain the fault, the result is
+ * 0: unknown.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -13,17 +14,17 @@
 struct instruction {
 	unsigned map;      /* 0: one byte; 1: 0f; 2: 0f 38; 3: 0f 3a */
 	unsigned opcode;
-	unsigned prefix;   /* the one that chooses the operation: 0, 0x66, 0xf2 or 0xf3 */
-	int wide;          /* REX.W and its like */
-	size_t vector;     /* of VEX and EVEX; 0 without them, when vectors have 16 bytes */
-	int evex;          /* the newest way to write instructions */
-	int broadcast;     /* of its: one element is read */
+	unsigned prefix;   /* mandatory prefix: 0, 0x66, 0xf2 or 0xf3 */
+	int wide;          /* REX.W or VEX.W */
+	size_t vector;     /* from VEX or EVEX; 0 without them: vectors have 16 bytes */
+	int evex;          /* it has an EVEX prefix */
+	int broadcast;     /* EVEX.b: one element is read */
 	int small;         /* 0x66 on an ordinary instruction */
 	unsigned r, x, b;  /* high bits of register numbers */
 	unsigned modrm;
-	uintptr_t operand; /* address, but for disp */
+	uintptr_t operand; /* address without disp */
 	int32_t disp;
-	int short_disp;    /* of one byte; EVEX counts it in operands */
+	int short_disp;    /* disp has one byte, which EVEX scales by the operand size */
 };
 
 /* The registers in the order of their numbers. */
@@ -34,7 +35,7 @@ static uintptr_t reg(const ucontext_t *c, unsigned n)
 	return (uintptr_t)c->uc_mcontext.gregs[at[n & 15]];
 }
 
-/* Reads prefixes and opcode. Returns where the operands begin; NULL for what is not known. */
+/* Reads prefixes and opcode. Returns the start of the operands; NULL if the instruction is unknown. */
 static const unsigned char *head(const unsigned char *p, struct instruction *in)
 {
 	for (int i = 0; i < 14; i++, p++) {
@@ -76,7 +77,7 @@ static const unsigned char *head(const unsigned char *p, struct instruction *in)
 		in->broadcast = p[3] >> 4 & 1;
 		in->vector = (size_t)16 << (p[3] >> 5 & 3);
 		if (p[3] & 7 || in->vector > 64)
-			return NULL; /* a mask chooses what is touched */
+			return NULL; /* a mask selects the accessed elements */
 		p += 4;
 	} else if (*p == 0x0f) {
 		in->map = 1;
@@ -94,7 +95,7 @@ static int operand(const unsigned char *p, const ucontext_t *c, struct instructi
 	in->modrm = *p++;
 	unsigned mod = in->modrm >> 6, rm = in->modrm & 7;
 	if (mod == 3 || (mod == 0 && rm == 5))
-		return 0; /* a register, or beside the code */
+		return 0; /* a register, or relative to the code */
 	int none = 0;
 	if (rm == 4) {
 		unsigned sib = *p++, index = (sib >> 3 & 7) | in->x << 3;
@@ -211,7 +212,7 @@ static size_t extended(const struct instruction *in, size_t whole)
 	return 0;
 }
 
-/* 0f 38 and 0f 3a: what fills registers from parts, and what works on whole vectors. */
+/* 0f 38 and 0f 3a: loads that extend or insert elements, and operations on whole vectors. */
 static size_t later(const struct instruction *in, size_t whole)
 {
 	unsigned op = in->opcode;
@@ -266,7 +267,7 @@ static size_t later(const struct instruction *in, size_t whole)
 		return in->wide ? 8 : 4; /* one element times another */
 	if (op < 0x18 || (op >= 0x1c && op < 0x2c) || (op >= 0x37 && op < 0x42) || (op >= 0x96 && op < 0xc0))
 		return in->prefix ? whole : 8;
-	return 0; /* masks, gathers and what is to come */
+	return 0; /* masks, gathers and unknown instructions */
 }
 
 size_t check_access_size(const ucontext_t *ctx, uintptr_t address)

@@ -1,9 +1,9 @@
 /*
- * The entry point, and what is known of threads.
+ * The entry point, and the records of threads.
  *
- * Ownership. check_core, check_kernel, check_home and the spans of text are set once, by the thread that attaches, before the shim lets
- * anybody in. A struct self belongs to its thread; when the thread ends it waits in `unused` for the next one and is never
- * unmapped, because the core may still look at it.
+ * Ownership. check_core, check_kernel, check_home and the spans of text are set once, by the thread that attaches,
+ * before any thread enters through the shim. A struct self belongs to its thread; when the thread ends it is kept in
+ * `unused` for a later thread and is never unmapped, because the core may still read it.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -33,8 +33,8 @@ static int have_key;
 static pthread_once_t introduced = PTHREAD_ONCE_INIT, excused = PTHREAD_ONCE_INIT;
 
 /*
- * A lock for a few instructions. Not a mutex: a thread that ends takes it when ThreadSanitizer, which watches mutexes and
- * munmap, has forgotten the thread already.
+ * A lock for a few instructions. Not a mutex: an ending thread takes it after ThreadSanitizer, which intercepts
+ * mutexes and munmap, has removed its own record of the thread.
  */
 static void lock_unused(void)
 {
@@ -81,7 +81,7 @@ struct self *check_known(void)
 			s->spare = was.spare;
 			s->lent = was.lent;
 			s->slot = was.slot;
-			s->entered = 1; /* as its last owner had, which the core may still know */
+			s->entered = 1; /* like its last owner, whose record the core may still have */
 			s->call.function = ROPEWAY_NO_CALL;
 			s->call.thread = (uint32_t)syscall(SYS_gettid);
 			self = s;
@@ -103,10 +103,10 @@ static void ends(void *object)
 		return;
 	}
 	self = NULL;
-	if (!s->entered) { /* nobody else knows it */
+	if (!s->entered) { /* the core does not know it */
 		if (s->spare)
 			syscall(SYS_munmap, s->spare, (size_t)CHECK_SPARE);
-		syscall(SYS_munmap, s, sizeof *s); /* but not a signal stack: it is in force */
+		syscall(SYS_munmap, s, sizeof *s); /* but not a signal stack, which is in use */
 		return;
 	}
 	lock_unused();
@@ -117,9 +117,9 @@ static void ends(void *object)
 
 static const ropeway_checker checker_calls;
 
-static const char *other_tool; /* which handles signals in its own way; NULL for none. Set by preparing */
+static const char *other_tool; /* a tool that handles signals itself; NULL: none. Set by preparing */
 
-/* A core that knows nothing of us closes no memory. */
+/* Makes the checker known to the core; without that the core closes no memory. */
 static void introduce(void)
 {
 	uint64_t a[] = {(uintptr_t)&checker_calls};
@@ -151,7 +151,7 @@ static uint64_t enter(ropeway_thread thread, uint64_t *slots)
 	return entered;
 }
 
-/* What the shim itself wants. */
+/* Requests of the shim itself. */
 static uint64_t asked(uint32_t function, ropeway_thread thread, uint64_t *slots)
 {
 	switch (function) {
@@ -164,7 +164,7 @@ static uint64_t asked(uint32_t function, ropeway_thread thread, uint64_t *slots)
 	return check_core(function, thread, slots);
 }
 
-/* The entry point that stands before the core's. */
+/* The entry point in front of the core's. */
 static uint64_t watched(uint32_t function, ropeway_thread thread, uint64_t *slots)
 {
 	if (function >= ROPEWAY_FUNCTIONS && function != ROPEWAY_WAIT)
@@ -238,7 +238,7 @@ ropeway_entry ropeway_check_attach(ropeway_entry core, ropeway_at_end ask, ropew
 	return watched;
 }
 
-/* The end of the process, after the program's own destructors: what it left undone is reported now. */
+/* The end of the process, after the program's own destructors: reports unfinished work. */
 __attribute__((destructor)) static void ends_now(void)
 {
 	if (check_core && !check_forked())
@@ -252,8 +252,8 @@ void check_note(const char *text)
 }
 
 /*
- * Frames of an interpreter. It names its functions once, then says with numbers where a thread is: before each call in the
- * thread's record, and for an access when it is asked.
+ * Frames of an interpreter. It names its functions once; then it gives the frames of a thread by numbers: before each
+ * call in the thread's record, and for an access on request.
  */
 struct name {
 	char *file, *function;
@@ -262,7 +262,7 @@ struct name {
 enum { BLOCK = 1024, BLOCKS = 4096 };
 
 static struct name *_Atomic names[BLOCKS]; /* written with `naming` held, like named */
-static _Atomic uint32_t named;             /* names 1 to named are there */
+static _Atomic uint32_t named;             /* names 1 to named exist */
 static _Atomic(void (*)(ropeway_call *)) provider;
 
 EXPORT int ropeway_check_on(void);

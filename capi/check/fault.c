@@ -1,13 +1,14 @@
 /*
- * An access to closed memory. The handler decides in a few lines whose fault it is; a fault that may be ours becomes a
- * question to the core, asked by the interrupted thread itself, outside of the signal (redirect.c).
+ * An access to closed memory. The handler decides in a few lines whose fault it is; the interrupted thread reports a
+ * fault that may be ours to the core, outside of the signal handler (redirect.c).
  *
- * The core opens the memory, for good or for one instruction. In the second case the thread goes on with the trap flag set,
- * and the trap after that instruction closes the memory again; arm64 has no such flag and does it otherwise.
+ * The core opens the memory, permanently or for one instruction. In the second case the thread continues with the
+ * trap flag set, and the trap after that instruction closes the memory again; on arm64, which has no such flag, see
+ * below.
  *
- * Not asked about are: accesses of the core itself, which follows pointers of the program (the page is opened); those of a
- * forked child, which has no core, and of a handler that interrupted the core (likewise); and faults elsewhere, which are
- * the program's or the Go runtime's.
+ * Not reported are: accesses of the core itself, which follows pointers of the program (the page is opened); those of
+ * a forked child, which has no core, and of a handler that interrupted the core (likewise); and faults in other
+ * memory, which belong to the program or the Go runtime.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -38,7 +39,7 @@ static uintptr_t stack_of(const ucontext_t *c)
 	return (uintptr_t)c->uc_mcontext.gregs[REG_RSP];
 }
 
-/* Stops the thread after one instruction, if it can; whether it has stopped; and lets it go on. */
+/* Stops the thread after one instruction, if possible; reports whether it has stopped; and lets it continue. */
 static void stop_after_one(struct self *me, ucontext_t *c)
 {
 	me->traced = 1;
@@ -76,9 +77,10 @@ static uintptr_t stack_of(const ucontext_t *c)
 }
 
 /*
- * There is no trap flag, but instructions have one length and those that load and store are the same anywhere: a copy is
- * made in a place of the thread's own, with a trap after it. Not of two: what is loaded from beside the code, and exclusive
- * accesses, which a trap undoes. Then the memory stays open until the thread's next call.
+ * There is no trap flag, but all instructions have the same length, and loads and stores work at any address: a copy
+ * of the instruction is run in memory of the thread, followed by a trap. There are two exceptions: loads relative to
+ * the code, and exclusive accesses, which a trap cancels. For these the memory stays open until the thread's next
+ * call.
  */
 enum { BREAK = 0xd4200000 | 0x5277 << 5 };
 
@@ -113,7 +115,7 @@ static void go_on(struct self *me, ucontext_t *c)
 	c->uc_mcontext.pc = me->left + 4;
 }
 
-/* A thread that met more closed memory in its own place is where the instruction really is. */
+/* If the copied instruction faulted again, sets the thread's address back to the original instruction. */
 static void come_back(struct self *me, ucontext_t *c)
 {
 	if (me->slot && c->uc_mcontext.pc == (uintptr_t)me->slot)
@@ -139,7 +141,7 @@ void check_describe(ropeway_call *access, uintptr_t instruction)
 	access->ignored = me->ignored;
 	access->depth = check_stack(access->stack, ROPEWAY_DEPTH);
 	if (instruction && !check_ours(instruction)) {
-		if (!access->depth || access->stack[0] != instruction) { /* frame pointers know of callers only */
+		if (!access->depth || access->stack[0] != instruction) { /* frame pointers give only callers */
 			access->depth += access->depth < ROPEWAY_DEPTH;
 			memmove(access->stack + 1, access->stack, (access->depth - 1) * sizeof access->stack[0]);
 		}
@@ -223,8 +225,8 @@ void check_close_steps(struct self *me)
 }
 
 /*
- * libc's functions that work by whole vectors. memcpy and its like touch just what they were given. The others look for
- * something and read on in their block of four vectors, which lies on one page, when it has been found.
+ * libc's functions that work on whole vectors. memcpy and similar functions access exactly their arguments. The
+ * others search, and read to the end of their block of four vectors, which is on one page, after the match.
  */
 static const char *const vectored[] = {
 	"memcpy", "memmove", "mempcpy", /* exact; the rest is not */
@@ -233,10 +235,11 @@ static const char *const vectored[] = {
 	"wcslen", "wcsnlen", "wcschr", "wcsrchr", "wcscmp", "wcsncmp", "wmemchr", "wmemcmp", "wmemset",
 };
 enum { EXACT = 3, VECTORED = sizeof vectored / sizeof *vectored, BLOCK = 256 };
-enum { FIRST = 64 }; /* a function's first access is made this near to its beginning, and those of its loops are not */
-static _Atomic uintptr_t starts[VECTORED]; /* where they begin on this machine */
+enum { FIRST = 64 }; /* a function's first access is within this distance of its start, and those of its loops are not */
+static _Atomic uintptr_t starts[VECTORED]; /* their addresses on this machine */
 
-/* Threads that prepare at once write the same. Sanitizers have such functions of their own, so libc itself is asked. */
+/* Threads that prepare at the same time write the same values. Sanitizers replace these functions, so they are looked
+ * up in libc itself. */
 void check_libc_prepare(void)
 {
 	void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -244,7 +247,7 @@ void check_libc_prepare(void)
 		starts[i] = (uintptr_t)dlsym(libc ? libc : RTLD_DEFAULT, vectored[i]);
 }
 
-/* The function of libc that an instruction belongs to: of those that begin before it, the nearest. */
+/* The libc function that contains an instruction: the nearest one that starts before it. */
 static int function_at(uintptr_t instruction)
 {
 	int nearest = 0;
@@ -255,8 +258,8 @@ static int function_at(uintptr_t instruction)
 }
 
 /*
- * What an access is judged by: its address and how far it goes, 0 where that is not known. One of a function that looks for
- * something is judged by its first byte or, if the function came here from earlier bytes of the block, by the first of those.
+ * The address and size by which an access is judged; size is 0 if unknown. An access of a searching function is
+ * judged by its first byte or, if the function has read earlier bytes of the block, by the first of those.
  */
 static uintptr_t judged_at(struct self *me, const ucontext_t *c, uintptr_t address, const struct repeat *r, size_t *size)
 {
@@ -269,14 +272,14 @@ static uintptr_t judged_at(struct self *me, const ucontext_t *c, uintptr_t addre
 	*size = 0;
 	if (instruction - starts[function] < FIRST)
 		memset(me->scanned, 0, sizeof me->scanned);
-	for (int i = 0; i < 2; i++) /* some look at two places in turn */
+	for (int i = 0; i < 2; i++) /* some search two ranges in turn */
 		if (me->scanned[i] && me->scanned[i] <= address && me->scanned[i] / BLOCK == address / BLOCK)
 			return me->scanned[i];
 	me->scanned[1] = me->scanned[0];
 	return me->scanned[0] = address;
 }
 
-/* A thread that met closed memory, on its own stack again. */
+/* A thread that faulted on closed memory, redirected to its own stack. */
 static void touched(int signal, siginfo_t *info, void *context)
 {
 	ucontext_t *c = context;
@@ -305,12 +308,12 @@ static void touched(int signal, siginfo_t *info, void *context)
 		stop_after_one(me, c);
 		return;
 	}
-	me->passed = address; /* it faults again, and then the program's handler sees a signal as the kernel makes it */
+	me->passed = address; /* it faults again, and then the program's handler gets the kernel's own signal */
 }
 
 /*
  * The core writes where the program asked it to. Memory that is being registered is closed to writes for less than a
- * millisecond, and must not be opened by force meanwhile: the first time, the core waits and tries again.
+ * millisecond, and must not be opened by force during that time: at the first fault, the core waits and retries.
  */
 static int waits(struct self *me, uintptr_t address, const ucontext_t *c)
 {
@@ -323,8 +326,9 @@ static int waits(struct self *me, uintptr_t address, const ucontext_t *c)
 }
 
 /*
- * Whether the core cannot be asked: the thread was in it when a signal came, and a handler of the program runs, on the
- * alternate stack that threads in the core have. Functions that the core calls in order run on the thread's own.
+ * Whether the core cannot be called: the thread was in it when a signal arrived, and a handler of the program runs on
+ * the alternate stack that threads in the core have. Functions that the core calls normally run on the thread's own
+ * stack.
  */
 static int interrupts_core(const struct self *me, const ucontext_t *c)
 {
@@ -348,7 +352,7 @@ void check_on_fault(int signal, siginfo_t *info, void *context)
 		uintptr_t passed = me->passed, instruction = instruction_of(context);
 		me->passed = 0;
 		int alone = check_forked() || check_in(check_core_text, instruction) || interrupts_core(me, context);
-		if (alone && !device && !check_fence(address)) { /* what is never opened is a wild pointer; the core makes a code of it */
+		if (alone && !device && !check_fence(address)) { /* memory that is never opened: a wild pointer, for which the core returns an error code */
 			int again = waits(me, address, context) || check_open_here(address, 1);
 			errno = error;
 			if (again)
@@ -360,7 +364,7 @@ void check_on_fault(int signal, siginfo_t *info, void *context)
 	check_to_program(signal, info, context);
 }
 
-/* A thread that made its one instruction. */
+/* A thread that has run its one instruction. */
 static void stepped(int signal, siginfo_t *info, void *context)
 {
 	(void)signal;

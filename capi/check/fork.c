@@ -21,7 +21,7 @@
 #define SUMMARY "called in a forked child, whose parent had already used AscendCL: the child has no runtime"
 #define ADVICE "Fork before the first acl call, or start the child with exec (Python: multiprocessing with \\\"spawn\\\")."
 
-/* A text that is being written. What does not fit is left out. */
+/* A text buffer. Text that does not fit is dropped. */
 struct text {
 	size_t n;
 	char of[16 << 10];
@@ -53,7 +53,7 @@ static void quote(struct text *t, const char *s)
 	add(t, "\"");
 }
 
-/* Functions of the program: those of its interpreter if it has one and said where it is, else those of the stack. */
+/* Functions of the program: those of its interpreter if it reported frames, else those of the stack. */
 static void frames(struct text *t, const uint64_t *stack, uint32_t depth)
 {
 	const ropeway_call *c = &check_self()->call;
@@ -75,7 +75,7 @@ static void frames(struct text *t, const uint64_t *stack, uint32_t depth)
 				quote(t, info.dli_sname);
 			}
 			if (info.dli_fname) {
-				char path[PATH_MAX]; /* the program is known by the name it was started with */
+				char path[PATH_MAX]; /* dli_fname of the program is the name it was started with */
 				add(t, ",\"module\":");
 				quote(t, realpath(info.dli_fname, path) ? path : info.dli_fname);
 			}

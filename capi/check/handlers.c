@@ -1,12 +1,13 @@
 /*
  * The program's own handlers and masks. Faults on closed memory must reach the checker first, so it has the handlers of
- * a few signals; what the program, its libraries and the runtime of the core set is kept here and called in turn. None of
- * these signals is ever blocked: the kernel ends a process that faults with the signal blocked.
+ * a few signals; handlers set by the program, its libraries and the runtime of the core are kept here and called in
+ * turn. None of these signals is ever blocked: the kernel ends a process that faults with the signal blocked.
  *
- * Programs see what they set. Only functions of libc are replaced: system calls made directly are not seen.
+ * Programs read back the handlers they set. Only functions of libc are replaced: direct system calls bypass this
+// file.
  *
- * `lock` guards the table. It is held for a few instructions, with all signals blocked, and nothing that can fault is done
- * meanwhile, so that handlers can take it.
+ * `lock` guards the table. It is held for a few instructions that cannot fault, with all signals blocked, so that handlers can
+ * take it.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -31,7 +32,7 @@ static const struct {
 
 enum { TAKEN = sizeof taken / sizeof *taken, LENT = 64 << 10 };
 
-static struct sigaction program[TAKEN]; /* what the program believes is installed; guarded by lock */
+static struct sigaction program[TAKEN]; /* the program's view of its handlers; guarded by lock */
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 static atomic_bool attached; /* the handlers are ours */
 
@@ -105,7 +106,7 @@ EXPORT int sigaction(int signal, const struct sigaction *action, struct sigactio
 	struct sigaction in, out;
 	if (action)
 		in = *action;
-	if (i < 0) { /* handlers of other signals touch closed memory too, also where they interrupt the core */
+	if (i < 0) { /* handlers of other signals may access closed memory too, even if they interrupt the core */
 		for (int j = 0; action && j < TAKEN; j++)
 			sigdelset(&in.sa_mask, taken[j].signal);
 		if (action && atomic_load(&attached))
@@ -122,12 +123,12 @@ EXPORT int sigaction(int signal, const struct sigaction *action, struct sigactio
 	return 0;
 }
 
-/* The default action, as if nobody had been in between: the instruction runs again and ends the process. */
+/* The default action, as without the checker: the instruction runs again and ends the process. */
 static void by_default(int signal, siginfo_t *info)
 {
 	struct sigaction plain = {.sa_handler = SIG_DFL};
 	real_sigaction(signal, &plain, NULL);
-	if (info->si_code <= 0 || signal != SIGSEGV) /* sent, or not met again */
+	if (info->si_code <= 0 || signal != SIGSEGV) /* sent, or it does not recur */
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signal);
 }
 
@@ -147,7 +148,7 @@ void check_to_program(int signal, siginfo_t *info, void *context)
 	}
 	for (int j = 0; j < TAKEN; j++)
 		sigdelset(&a.sa_mask, taken[j].signal);
-	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &a.sa_mask, NULL, 8); /* the kernel takes it back when the handler returns */
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &a.sa_mask, NULL, 8); /* the kernel restores the mask when the handler returns */
 	if (a.sa_flags & SA_SIGINFO)
 		a.sa_sigaction(signal, info, context);
 	else
@@ -164,14 +165,14 @@ static sighandler_t set(int signal, sighandler_t function, int flags)
 	return old.sa_handler;
 }
 
-/* Those of libc, for signals that are not ours. */
+/* libc's functions, for signals that are not ours. */
 static sighandler_t libc(const char *name, int signal, sighandler_t function)
 {
 	sighandler_t (*next)(int, sighandler_t) = (sighandler_t(*)(int, sighandler_t))(uintptr_t)dlsym(RTLD_NEXT, name);
 	sighandler_t old = next(signal, function);
 	struct sigaction now;
 	if (old != SIG_ERR && atomic_load(&attached) && real_sigaction(signal, NULL, &now) == 0)
-		sigaction(signal, &now, NULL); /* with what it needs here */
+		sigaction(signal, &now, NULL); /* with the flags it needs here */
 	return old;
 }
 
@@ -191,7 +192,7 @@ SETTER(sysv_signal, SA_RESETHAND | SA_NODEFER)
 SETTER(__sysv_signal, SA_RESETHAND | SA_NODEFER)
 SETTER(sigset, 0)
 
-/* Masks. What the program asks for is done but for our signals. */
+/* Masks. The program's request is carried out except for our signals. */
 
 static const sigset_t *without_ours(const sigset_t *set, sigset_t *room, int how)
 {
@@ -221,7 +222,7 @@ EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 
 /*
  * A thread that has been in the core needs an alternate stack for as long as it calls: the Go runtime ends the process when
- * one of its signals finds none. Where a program takes its own away, the thread has one of ours from then on.
+ * one of its signals finds none. If a program removes its own, the thread gets one of ours.
  */
 EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
 {

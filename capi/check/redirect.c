@@ -2,10 +2,10 @@
  * From a signal handler into a function.
  *
  * The frame that the kernel pushed (info, context, registers of the floating-point unit) is copied to the interrupted thread's
- * own stack, in the kernel's layout, and the thread goes on there in the function with that frame on top. To the kernel being
- * in a handler is nothing but a stack and a mask; ours blocks no signals, so the function is not in one any more.
- * The function's return address is a piece of code that returns the frame to the kernel, exactly like libc's for
- * handlers; unwinders know it by its bytes, so they see through to the interrupted code.
+ * own stack, in the kernel's layout, and the thread continues there in the function with that frame on top. For the
+ * kernel, being in a handler is only a stack and a mask; our handlers block no signals, so the function is no longer
+ * in one. The function's return address is a piece of code that returns the frame to the kernel, exactly like libc's
+ * for handlers; unwinders know it by its bytes, so they see through to the interrupted code.
  *
  * The stack may be near its end, or be a small one for signal handlers: then the frame goes to a spare stack of the thread.
  * Shadow stacks (x86-64 with CET) would refuse the return; nothing enables them for programs today that preload libraries.
@@ -20,18 +20,18 @@
 #include <unistd.h>
 
 enum {
-	ROOM = 64 << 10,   /* what a call into the core needs of the stack, and what an interpreter may */
+	ROOM = 64 << 10,   /* stack for a call into the core, and for an interpreter */
 	SPARE = CHECK_SPARE,
 	PAGE = 4096,
 };
 
-/* The kernel copies the set before it looks at the rest. Stacks grow by it. */
+/* The kernel copies the signal set before it checks the other arguments; the access also makes a stack grow. */
 int check_readable(uintptr_t page)
 {
 	return syscall(SYS_rt_sigprocmask, -1, page, NULL, 8) != 0 && errno != EFAULT;
 }
 
-/* Whether the thread's stack goes on below base. What was found once is remembered. */
+/* Whether the thread's stack continues below base. The mapped part is cached. */
 static int has_room(struct self *me, uintptr_t base)
 {
 	uintptr_t want = (base - ROOM) & ~(uintptr_t)(PAGE - 1);
@@ -68,7 +68,7 @@ int check_on_stack(const stack_t *stack, uintptr_t address)
 	return !(stack->ss_flags & SS_DISABLE) && address - (uintptr_t)stack->ss_sp < stack->ss_size;
 }
 
-/* Where the copy of the frame may end: nothing below is in use. */
+/* The end of the copy of the frame: nothing below is in use. */
 static uintptr_t base_for(const ucontext_t *context, uintptr_t sp)
 {
 	struct self *me = check_self();
@@ -80,7 +80,7 @@ static uintptr_t base_for(const ucontext_t *context, uintptr_t sp)
 	else if (check_on_stack(&context->uc_stack, sp))
 		return spare(me);
 	else
-		base = sp - 128; /* what a function may use below its stack pointer */
+		base = sp - 128; /* the red zone of the interrupted function */
 	return has_room(me, base) ? base : spare(me);
 }
 
@@ -93,7 +93,7 @@ static uint64_t never_blocked(uint64_t mask)
 	return mask;
 }
 
-/* What the thread goes back to, as far as it changed meanwhile: a first call into the core gives it a signal stack. */
+/* Updates the state that the thread returns to: a first call into the core gives the thread a signal stack. */
 static void update_context(ucontext_t *context)
 {
 	uint64_t mask;
@@ -112,7 +112,7 @@ __attribute__((used)) static void enter(int signal, siginfo_t *info, void *conte
 
 enum {
 	CONTEXT = 304,    /* of the kernel's struct: libc's is larger */
-	SOFTWARE = 464,   /* where the kernel says how large the floating-point state is */
+	SOFTWARE = 464,   /* offset of the size of the floating-point state */
 	MAGIC = 0x46505853,
 };
 
@@ -123,9 +123,9 @@ struct frame {
 };
 
 /*
- * Gives the frame above the stack pointer back to the kernel. What it says to unwinders is what libc's says: each register
- * of the interrupted code lies in the context, which is where the stack pointer points. It begins one byte early because
- * a return address is looked up by the byte before.
+ * Returns the frame above the stack pointer to the kernel. Its unwind information equals libc's: each register of the
+ * interrupted code is in the context, to which the stack pointer points. It begins one byte early because a return
+ * address is looked up by the byte before.
  */
 #define AT(offset) "0x77, " #offset " & 0x7f | 0x80, " #offset " >> 7" /* stack pointer + offset, for offsets of two bytes */
 #define SAVED(reg, offset) ".cfi_escape 0x10, " #reg ", 3, " AT(offset) "\n"
@@ -220,7 +220,7 @@ __asm__(".pushsection .text\n"
 struct record {
 	uint32_t magic, size;
 	uint64_t data; /* of an EXTRA record: where more state is, right after the context */
-	uint32_t more; /* and how much */
+	uint32_t more; /* and its size */
 };
 
 static struct record *find_extra(ucontext_t *c)
@@ -259,7 +259,7 @@ void check_redirect(int signal, siginfo_t *info, void *context, handler function
 	register void *x2 __asm__("x2") = &f->context;
 	register handler x3 __asm__("x3") = function;
 	register const void *x30 __asm__("x30") = ropeway_check_back;
-	register const void *x16 __asm__("x16") = (void *)(uintptr_t)enter; /* which x16 may jump to, where jumps are guarded */
+	register const void *x16 __asm__("x16") = (void *)(uintptr_t)enter; /* with branch protection (BTI), a jump through x16 is allowed */
 	__asm__ volatile("mov sp, %0\n\t"
 			 "mov x29, %1\n\t" /* for debuggers that follow frame pointers */
 			 "br x16"
@@ -276,7 +276,7 @@ static void plain_floats(void)
 
 #endif
 
-/* Where a redirected thread goes on. */
+/* A redirected thread continues here. */
 static void enter(int signal, siginfo_t *info, void *context, handler function)
 {
 	int error = errno;

@@ -1,6 +1,7 @@
 /*
- * Which addresses are watched. The core writes, one thread at a time; handlers read at any moment. An array that readers may
- * still be in is never freed: arrays double, so all of them together are no larger than the last.
+ * The set of watched addresses. The core writes it, one thread at a time; handlers read it at any moment. Old arrays
+ * are never freed, because readers may still use them: arrays double, so all old ones together are no larger than the
+ * last.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -124,12 +125,12 @@ void check_set_device(uint64_t low, uint64_t high)
 }
 
 /*
- * Which pages of pinned memory have bytes of an allocation: a byte for each, mapped where it is used. The window is set before
- * there is such memory; the core writes, one thread at a time.
+ * Whether pages of pinned memory have bytes of an allocation: a byte for each page, in memory that is mapped on use.
+ * The window is set before there is such memory; the core writes, one thread at a time.
  */
 enum { PAGE = 4096 };
 
-static unsigned char *_Atomic pages; /* NULL: not known */
+static unsigned char *_Atomic pages; /* NULL: unknown */
 static uintptr_t pinned_low, pinned_high;
 
 int check_pinned(uintptr_t address)

@@ -1,7 +1,8 @@
 /*
- * The functions that led to a call or an access. libunwind remembers how it got through a function and so takes some hundred
- * nanoseconds; libgcc's unwinder works from the same tables and takes microseconds; where there is neither, frame pointers
- * are followed. The libraries are opened for us alone: libunwind has a backtrace() that must not replace the program's.
+ * The functions that led to a call or an access. libunwind caches the unwinding of functions and so takes some
+ * hundred nanoseconds; libgcc's unwinder works from the same tables and takes microseconds; without either, frame
+ * pointers are followed. The libraries are opened for us alone: libunwind has a backtrace() that must not replace the
+ * program's.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -10,7 +11,7 @@
 #include <link.h>
 #include <unwind.h>
 
-enum { OURS = 8 }; /* at most so many of our own functions are on top */
+enum { OURS = 8 }; /* the most of our own functions on top of a stack */
 
 typedef int (*walk_function)(void **buffer, int size);
 typedef _Unwind_Reason_Code (*unwind_function)(_Unwind_Trace_Fn each, void *argument);
@@ -23,7 +24,7 @@ static _Atomic address_function address_of;
 struct search {
 	uintptr_t address;
 	struct span found;
-	int64_t offset; /* of the address in the file */
+	int64_t offset; /* offset of the address in the file */
 };
 
 static int module(struct dl_phdr_info *info, size_t size, void *argument)
@@ -56,7 +57,7 @@ int64_t check_file_offset(uintptr_t address)
 	return s.offset;
 }
 
-/* Threads that prepare at once write the same. */
+/* Threads that prepare at the same time write the same values. */
 void check_stack_prepare(void)
 {
 	void *library = NULL;
@@ -89,8 +90,8 @@ static _Unwind_Reason_Code each(struct _Unwind_Context *context, void *argument)
 }
 
 /*
- * Frame pointers lead from frame to frame: the caller's, and the address to return to. A program that keeps none has anything
- * in that register, so each is looked at with care.
+ * Frame pointers lead from frame to frame: the caller's, and the address to return to. In a program without frame
+ * pointers that register has any value, so each is checked before use.
  */
 static int follow(void **buffer, int size)
 {
@@ -131,7 +132,7 @@ uint32_t check_stack(uint64_t *stack, uint32_t room)
 	while (first < t.n && check_ours((uintptr_t)buffer[first]))
 		first++;
 	uint32_t n = 0;
-	/* Below a function that the core called come the core's own, and what unwinders guess of them. */
+	/* Below a function that the core called are the core's own frames, which unwinders can only guess. */
 	while (n < room && first + (int)n < t.n && buffer[first + n] && !check_in(check_core_text, (uintptr_t)buffer[first + n] - 1)) {
 		stack[n] = (uintptr_t)buffer[first + n];
 		n++;

@@ -1,6 +1,6 @@
 /*
  * rep movs and rep stos. With the trap flag they stop after every element, so a memcpy over a page that is partly in flight
- * would take seconds. Instead the part that lies in opened memory is carried out here, and the instruction continues after it.
+ * would take seconds. Instead the part in opened memory is carried out here, and the instruction continues after it.
  * The other side of a movs may be closed too: then the copy here faults like any other access.
  */
 #define _GNU_SOURCE
@@ -71,12 +71,12 @@ static void elements(uintptr_t to, uintptr_t from, uint64_t value, size_t size, 
 void check_repeat_part(const struct repeat *r, uintptr_t touched, const ropeway_touch *opened, ucontext_t *ctx)
 {
 	greg_t *g = ctx->uc_mcontext.gregs;
-	/* The side that was met is the one whose next element has the address. */
+	/* The side that faulted is the one whose next element contains the address. */
 	uintptr_t at = r->moves && touched - r->from < r->size ? r->from : r->to;
 	uintptr_t end = opened->page + opened->length;
 	size_t n = end > at ? (end - at) / r->size : 0;
 	if (n == 0)
-		n = 1; /* it reaches into what follows, which may be open */
+		n = 1; /* it extends into the following memory, which may be open */
 	if (n > r->left)
 		n = r->left;
 	elements(r->to, r->moves ? r->from : 0, (uint64_t)g[REG_RAX], r->size, n);

@@ -1,7 +1,7 @@
 /*
- * Reading and writing that is only submitted here: libaio and io_uring. The kernel comes to the memory by itself, and no
- * filter sees the addresses, so everything that is known to be complete is opened before. A filter could stop these calls, but
- * children keep filters over exec, and one that is not checked would end by it: so the functions are replaced instead.
+ * Asynchronous I/O: libaio and io_uring. The kernel accesses the memory later, and no filter sees the addresses, so
+ * all memory known to be complete is opened before. A filter could stop these calls, but children keep filters across
+ * exec, and an unchecked child would be killed by it: so the functions are replaced instead.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -20,7 +20,7 @@ static void open_known(void)
 	errno = error;
 }
 
-/* The next function of that name. A library that was opened for one user alone is not among those that are searched. */
+/* The next function of that name. RTLD_NEXT does not search a library that was opened with RTLD_LOCAL. */
 static void *next_of(const char *name, const char *library)
 {
 	void *found = dlsym(RTLD_NEXT, name);
@@ -46,7 +46,7 @@ SUBMITS(int, io_uring_submit_and_wait_timeout, "liburing.so.2", (void *ring, voi
 	(ring, ends, n, limit, mask))
 SUBMITS(int, io_uring_enter, "liburing.so.2", (unsigned fd, unsigned n, unsigned least, unsigned flags, void *mask), (fd, n, least, flags, mask))
 
-/* libc's way to make any call. */
+/* libc's generic system call. */
 EXPORT long syscall(long number, ...)
 {
 	static _Atomic(long (*)(long, ...)) next;

@@ -1,13 +1,14 @@
 /*
- * System calls on closed memory. The kernel returns EFAULT and sends no signal, so they must be seen before: a filter
- * (seccomp) turns those whose buffer lies in the window of pinned memory into SIGSYS. The thread then asks the core about the
- * bytes, makes the call again from one fixed place that the filter lets through, and goes on with the result.
+ * System calls on closed memory. The kernel returns EFAULT and sends no signal, so they must be intercepted: a filter
+ * (seccomp) turns calls whose buffer is in the window of pinned memory into SIGSYS. The thread then reports the bytes
+ * to the core, repeats the call from a fixed address that the filter allows, and continues with the result.
  *
- * A filter cannot be taken away, and children keep it over exec. So the window lies where ordinary programs have nothing, and
- * the fixed place is the same page in every process: a child that is checked too passes its parent's filter.
+ * A filter cannot be removed, and children keep it across exec. So the window is at addresses that ordinary programs
+ * do not use, and the fixed address is the same in every process: a child that is checked too passes its parent's
+ * filter.
  *
- * Registered memory lies anywhere and is not filtered; there the wrappers of vectored.c help. Calls that take a list of
- * buffers are theirs too.
+ * Registered memory may be at any address and is not filtered; the wrappers of vectored.c handle it, and calls with a
+ * list of buffers.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -27,7 +28,7 @@
 #include <unistd.h>
 
 #ifndef SYS_SECCOMP
-#define SYS_SECCOMP 1 /* si_code of a call that a filter stopped */
+#define SYS_SECCOMP 1 /* si_code of a filtered call */
 #endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -38,8 +39,8 @@ atomic_bool check_filtered;
 /* A call with one buffer. */
 struct call {
 	int number;
-	signed char pointer, length; /* which arguments; length -1: unit is the whole size */
-	unsigned short unit;         /* size of what length counts */
+	signed char pointer, length; /* argument numbers; length -1: unit is the whole size */
+	unsigned short unit;         /* size of the units of length */
 	char write;                  /* the kernel writes into the buffer */
 };
 
@@ -74,7 +75,7 @@ static const struct call calls[] = {
 
 enum { CALLS = sizeof calls / sizeof *calls, OURS = 0x5277 /* distinguishes our filter's signals from the program's own */ };
 
-/* The fixed place: a page with a copy of the code below, which is libc's syscall(). Each process has one of them. */
+/* The fixed address: a page with a copy of the code below, which is libc's syscall(). */
 #if defined(__x86_64__)
 
 static const uintptr_t pages[] = {0x54ffffff0000};
@@ -153,7 +154,7 @@ static const struct call *find(int number)
 	return NULL;
 }
 
-/* A thread whose call was stopped, outside of the signal. */
+/* A thread whose call was filtered, outside of the signal handler. */
 static void stopped(int signal, siginfo_t *info, void *context)
 {
 	ucontext_t *c = context;
@@ -192,8 +193,9 @@ void check_on_system_call(int signal, siginfo_t *info, void *context)
 #define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, (unsigned)(value))
 
 /*
- * The filter: for each call, whether the upper half of its pointer is within the window's, and whether it was made elsewhere
- * than at the fixed place. The window is taken in whole 4 GiB: a thread that is stopped in vain makes the call again.
+ * The filter: for each call, whether the upper half of its pointer is within the window's, and whether it was not
+ * made from the fixed address. The window is rounded to whole 4 GiB: a call that is filtered needlessly is simply
+ * repeated.
  */
 static unsigned short write_filter(struct sock_filter *f, uint64_t low, uint64_t high)
 {
@@ -208,7 +210,7 @@ static unsigned short write_filter(struct sock_filter *f, uint64_t low, uint64_t
 			left += calls[i].pointer == argument;
 		for (int i = 0; i < CALLS; i++)
 			if (calls[i].pointer == argument) {
-				unsigned char to = --left + 1; /* to the test that follows the last of these */
+				unsigned char to = --left + 1; /* to the test after the last of these */
 				f[n++] = (struct sock_filter)IF(BPF_JEQ, calls[i].number, to, 0);
 			}
 		unsigned char rest = 5 + 5 * sizeof pages / sizeof *pages;
@@ -232,7 +234,8 @@ static unsigned short write_filter(struct sock_filter *f, uint64_t low, uint64_t
 	return n;
 }
 
-/* Puts the code at its place; 0 if something else is there. By system calls: ThreadSanitizer ends a process that maps at this address. */
+/* Maps the code at the fixed address; 0 if that is in use. It uses system calls: ThreadSanitizer ends a process that
+ * maps at this address. */
 static int prepare(void)
 {
 	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {

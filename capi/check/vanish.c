@@ -1,13 +1,11 @@
 /*
- * Registered memory that the program takes away from itself: it is freed, reallocated, unmapped, moved or mapped
- * over. These functions stand before libc's, or before those of an allocator or a sanitizer that was loaded after
- * this library. They ask the core first; then nothing of the memory is closed, and the next function of that name
- * does the work. As long as nothing is registered, all that is added is a few loads. Pinned memory that is handed to the
- * C library is reported too.
+ * Registered memory that the program removes: it is freed, reallocated, unmapped, moved or mapped over. These
+ * functions override libc's, or those of an allocator or a sanitizer that was loaded after this library. They report
+ * to the core first; then none of the memory is closed, and the next function of that name does the work. While
+ * nothing is registered, they only add a few loads. Pinned memory passed to the C library is reported too.
  *
- * Not asked about is what a forked child does, and what is done on a signal stack or while the thread is asking the
- * core already: the core cannot be entered then. The core itself calls these functions too, but never for memory of
- * the program.
+ * Nothing is reported in a forked child, on a signal stack, or while the thread is already in the core: the core
+ * cannot be entered then. The core itself calls these functions too, but never for memory of the program.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -23,7 +21,7 @@
 
 enum {
 	PAGE = 4096,
-	SURE = 64 << 20, /* below the top of a stack: the kernel places nothing else there, whatever its limit is */
+	SURE = 64 << 20, /* below the top of a stack: the kernel maps nothing else there, whatever the limit of the stack is */
 };
 
 typedef void (*free_function)(void *);
@@ -35,12 +33,12 @@ typedef int (*munmap_function)(void *, size_t);
 typedef void *(*mremap_function)(void *, size_t, size_t, int, ...);
 typedef void *(*mmap_function)(void *, size_t, int, int, int, off_t);
 
-/* The next functions of these names. Threads that look them up at once write the same. */
+/* The next functions of these names. Threads that look them up at the same time write the same values. */
 static _Atomic free_function next_free;
 static _Atomic realloc_function next_realloc;
 static _Atomic reallocarray_function next_reallocarray;
 static _Atomic usable_function next_usable;
-/* Of a sanitizer, else NULL: its malloc_usable_size ends the process for what is no block. */
+/* A sanitizer's function, else NULL: its malloc_usable_size ends the process for an address that is not a block. */
 static _Atomic owns_function owns;
 static _Atomic munmap_function next_munmap;
 static _Atomic mremap_function next_mremap;
@@ -49,7 +47,7 @@ static _Atomic mmap_function next_mmap;
 /* The thread looks functions up: dlsym may use the allocator, which it must not wait for. */
 static _Thread_local int looking __attribute__((tls_model("initial-exec")));
 
-/* Libraries are initialised after those they need, and may free before: so the functions below call it too. */
+/* Libraries are initialised after those they need, and may call free earlier: so the functions below call it too. */
 __attribute__((constructor)) static void look_up(void)
 {
 	if (looking)
@@ -71,7 +69,7 @@ static int some_registered(void)
 	return atomic_load_explicit(&check_some_registered, memory_order_relaxed);
 }
 
-/* Whether a block that goes may be registered memory, or is pinned memory, which the C library did not allocate. */
+/* Whether a block to be freed may be registered memory, or is pinned memory, which the C library did not allocate. */
 static int judged(const void *block)
 {
 	return some_registered() || check_pinned((uintptr_t)block);
@@ -97,7 +95,7 @@ static void leave_out_sanitizer(ropeway_call *access)
 	memmove(access->stack, access->stack + first, access->depth * sizeof access->stack[0]);
 }
 
-/* Reports to the core that memory is about to go. */
+/* Reports to the core that memory is about to be removed. */
 static void report(uintptr_t address, size_t length, uint64_t how, uint64_t argument)
 {
 	if (!check_core || check_forked())
@@ -125,7 +123,7 @@ __attribute__((noinline)) static void vanishes(uintptr_t address, size_t length,
 
 /*
  * Registered memory below the frames of a thread, on its own stack, was a variable of a function that has returned.
- * A thread on another stack (a signal's, a coroutine's) says nothing about this one.
+ * Nothing follows if the thread is on another stack (of a signal or a coroutine).
  */
 void check_left(struct self *me, uintptr_t frame)
 {
@@ -150,7 +148,7 @@ void check_left(struct self *me, uintptr_t frame)
 	me->asking--;
 }
 
-/* The same for a block of the allocator. Its size is asked for only if something is registered in it or above it. */
+/* The same for a block of the allocator. Its size is looked up only if something is registered in it or above it. */
 __attribute__((noinline)) static void block_vanishes(void *block, uint64_t how, uint64_t argument)
 {
 	uintptr_t address = (uintptr_t)block;
@@ -161,7 +159,7 @@ __attribute__((noinline)) static void block_vanishes(void *block, uint64_t how, 
 	if (!block || !next_usable || !check_registered_range(address, UINTPTR_MAX - address))
 		return;
 	if ((owns && !owns(block)) || (check_watched(address) && !check_registered_range(address, 1)))
-		return; /* no block: nothing may be read in front of it */
+		return; /* not a block: the memory before it must not be read */
 	vanishes(address, next_usable(block), how, argument);
 }
 
@@ -170,7 +168,7 @@ EXPORT void free(void *block)
 	if (UNLIKELY(!next_free))
 		look_up();
 	if (UNLIKELY(!next_free))
-		return; /* dlsym is done with it, and this happens once */
+		return; /* memory from dlsym, which happens once */
 	if (UNLIKELY(judged(block)))
 		block_vanishes(block, ROPEWAY_FREED, 0);
 	next_free(block);
@@ -203,7 +201,7 @@ EXPORT void *reallocarray(void *block, size_t n, size_t size)
 	return next_reallocarray(block, n, size);
 }
 
-/* Of a sanitizer: its own operator delete does not end in free, and what is linked into the program comes before us. */
+/* Of a sanitizer: its own operator delete does not call free, and symbols of the program take precedence over ours. */
 static void sanitizer_allocates(const volatile void *block, size_t size)
 {
 	(void)block;
@@ -228,7 +226,7 @@ void check_vanish_prepare(void)
 	install(sanitizer_allocates, sanitizer_frees);
 }
 
-/* Whole pages; 0 for what the kernel will refuse. */
+/* The length in whole pages; 0 if the kernel will refuse it. */
 static size_t pages(const void *address, size_t length)
 {
 	size_t whole = (length + PAGE - 1) & ~(size_t)(PAGE - 1);
@@ -244,7 +242,7 @@ EXPORT int munmap(void *address, size_t length)
 	return next_munmap(address, length);
 }
 
-/* Growing may work where the memory is: only if that fails, it moves. An old size of 0 makes a second mapping. */
+/* Growing may work in place: the memory moves only if that fails. An old size of 0 makes a second mapping. */
 EXPORT void *mremap(void *address, size_t old, size_t size, int flags, ...)
 {
 	va_list list;

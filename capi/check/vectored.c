@@ -1,7 +1,7 @@
 /*
- * System calls with several buffers, and those on registered memory and on memory of devices, which no filter sees
- * (system.c). These functions stand before libc's: pieces that are watched are brought to the core first. Memory can be closed
- * again before the kernel comes to it, so a call that fails with EFAULT is made again a few times.
+ * System calls with several buffers, and those on registered memory and on device memory, which the filter does not
+ * handle (system.c). These functions override libc's: they report watched buffers to the core first. Memory can be
+ * closed again before the kernel accesses it, so a call that fails with EFAULT is retried a few times.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -27,13 +27,13 @@ static int is_watched(const struct iovec *piece)
 	return piece->iov_len && check_watched_range((uintptr_t)piece->iov_base, piece->iov_len);
 }
 
-/* Whether a piece begins in memory of a device. The kernel will return EFAULT, and the core knows what that memory is. */
+/* Whether a buffer starts in device memory. The kernel will return EFAULT, and the core describes the memory. */
 static int of_device(const struct iovec *piece)
 {
 	return piece->iov_len && UNLIKELY(check_device((uintptr_t)piece->iov_base)) && !check_forked();
 }
 
-/* Opens memory of a device to a system call, while a kernel runs: it may be the kernel's. */
+/* Opens device memory for a system call while a kernel runs: the kernel may have made the call. */
 static int opens_for_kernel(const struct iovec *piece, int write)
 {
 	uintptr_t at = (uintptr_t)piece->iov_base, end = at + piece->iov_len;
@@ -43,7 +43,7 @@ static int opens_for_kernel(const struct iovec *piece, int write)
 	return opened;
 }
 
-/* Whether the core is to be asked about one of the pieces. */
+/* Whether one of the buffers must be reported to the core. */
 static int any(const struct iovec *v, int n)
 {
 	for (int i = 0; v && i < n; i++)
@@ -73,7 +73,7 @@ static int open_all(const struct iovec *v, int n, int write, struct opened *o)
 	if (!next) \
 	next = (__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name)
 
-/* Makes the call, with the pieces of v open, and returns what it returns. */
+/* Makes the call with the buffers of v open, and returns its result. */
 #define WATCHED(v, n, writes, call) \
 	do { \
 		const struct iovec *pieces = (v); \
@@ -245,7 +245,7 @@ EXPORT ssize_t vmsplice(int fd, const struct iovec *v, size_t n, unsigned flags)
 	WATCHED(v, (int)n, 0, next(fd, v, n, flags));
 }
 
-/* Several messages: the pieces of each are opened, as far as there is room to remember them. */
+/* Several messages: the buffers of each are opened, as many as can be recorded. */
 #define MESSAGES(name, writes, call) \
 	NEXT(name); \
 	struct opened o = {0}; \
@@ -274,7 +274,7 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 	MESSAGES(sendmmsg, 0, next(fd, messages, n, flags));
 }
 
-/* Between processes. The pieces there are another one's, or this one's. */
+/* Copies between processes. The remote buffers belong to another process, or to this one. */
 typedef ssize_t (*between)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
 
 static ssize_t transfer(between next, int reads, pid_t process, const struct iovec *here, unsigned long n,
@@ -282,7 +282,7 @@ static ssize_t transfer(between next, int reads, pid_t process, const struct iov
 {
 	if (process != check_home || LIKELY(!check_core || !any(there, (int)m)))
 		WATCHED(here, (int)n, reads, next(process, here, n, there, m, flags));
-	struct opened o = {.probes = 1}; /* memory is read so to find out whether it is there */
+	struct opened o = {.probes = 1}; /* programs use this call to test whether memory is mapped */
 	int error = errno;
 	open_all(there, (int)m, !reads, &o);
 	open_all(here, (int)n, reads, &o);
@@ -309,8 +309,8 @@ EXPORT ssize_t process_vm_writev(pid_t process, const struct iovec *here, unsign
 }
 
 /*
- * Buffers of stdio: libc makes the system call inside itself, right on the program's memory. What was transferred before a
- * failure is not known then, so these are not tried again.
+ * Buffers of stdio: libc makes the system call itself, directly on the program's memory. The number of bytes
+ * transferred before a failure is unknown then, so these calls are not retried.
  */
 static size_t bytes(size_t size, size_t n)
 {

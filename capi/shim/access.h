@@ -16,7 +16,7 @@ static inline int ropeway_is_write(const ucontext_t *c)
 
 #elif defined(__aarch64__)
 
-/* By the instruction itself: loads and stores show which they are. Atomic ones do both. */
+/* From the instruction itself: its encoding distinguishes loads from stores. Atomic ones do both. */
 static inline int ropeway_stores(const ucontext_t *c)
 {
 	uint32_t i = *(const uint32_t *)c->uc_mcontext.pc;
@@ -25,11 +25,11 @@ static inline int ropeway_stores(const ucontext_t *c)
 	if ((i & 0x3b200c00) == 0x38200000)
 		return 1; /* a load that adds, swaps or the like */
 	if ((i & 0x3a000000) == 0x38000000 && i & 0x00800000)
-		return (i & 0x04c00000) == 0x04800000; /* signed numbers are only loaded, vectors of 16 bytes are both */
+		return (i & 0x04c00000) == 0x04800000; /* sign-extending accesses are loads; 16-byte vectors are loaded and stored */
 	return !(i & 0x00400000);
 }
 
-/* The kernel hands the syndrome of the fault on, among the records after the registers; emulators do not always. */
+/* The kernel provides the syndrome of the fault in the records after the registers; emulators do not always. */
 static inline int ropeway_is_write(const ucontext_t *c)
 {
 	const unsigned char *p = (const unsigned char *)c->uc_mcontext.__reserved;

@@ -1,10 +1,10 @@
 /*
- * The alternate stack that a thread without one gets at its first call. The Go runtime would lend one of 32 KiB, and on it run
- * the program's own handlers too (SA_ONSTACK): with the frames of wide vector registers ten signals that come at once, as
- * after a long call into a GPU's driver, do not fit.
+ * The alternate stack that a thread without one gets at its first call. The Go runtime would provide one of 32 KiB,
+ * on which the program's own handlers would run too (SA_ONSTACK): with the frames of wide vector registers, ten
+ * signals that arrive at once, as after a long call into a GPU's driver, do not fit.
  *
- * The stack must be there for as long as the thread runs anything, and nothing of ours runs last in a thread. So stacks are kept
- * in a list, and one is given on when the system no longer knows its thread. No locks: another thread may fork meanwhile.
+ * The stack must exist as long as the thread runs, and no code of ours runs last in a thread. So stacks are kept in a
+ * list, and one is reused when the system no longer has its thread. No locks: another thread may fork at any time.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -22,14 +22,14 @@
 
 enum {
 	at_once = 16,          /* handlers, one inside the other */
-	own = 2 << 10,         /* what one of them needs, beside the frame that the system makes */
-	large_frame = 4 << 10, /* where the system does not say */
+	own = 2 << 10,         /* stack of one handler, besides the kernel's frame */
+	large_frame = 4 << 10, /* if the system does not report the size */
 };
 
 struct lent {
 	struct lent *next;       /* immutable */
-	char *stack;             /* immutable; below it lies a page that cannot be touched */
-	_Atomic(uint64_t) owner; /* the system's number of the thread, and above it how many had the stack before */
+	char *stack;             /* immutable; below it is an inaccessible page */
+	_Atomic(uint64_t) owner; /* low half: the system's number of the thread; high half: number of previous owners */
 	atomic_bool left;        /* the thread has begun to end */
 };
 
@@ -39,7 +39,7 @@ struct lent {
 static _Atomic(struct lent *) lent;
 static _Thread_local struct lent *mine __attribute__((tls_model("initial-exec")));
 
-/* What the Go runtime would lend, and room for handlers of the program. */
+/* The size of the Go runtime's stack, plus room for handlers of the program. */
 static size_t stack_size(size_t page)
 {
 	size_t frame = getauxval(AT_MINSIGSTKSZ);
@@ -47,7 +47,7 @@ static size_t stack_size(size_t page)
 	return (size + page - 1) & ~(page - 1);
 }
 
-/* Takes a stack whose thread is gone, or NULL. */
+/* Returns a stack whose thread has ended, or NULL. */
 static struct lent *used_before(uint32_t thread)
 {
 	for (struct lent *l = atomic_load(&lent); l; l = l->next) {

@@ -1,13 +1,14 @@
 /*
- * The end of the process: which thread enters the core then.
+ * The thread that enters the core at the end of the process.
  *
  * exit() and quick_exit() may be called where the calling thread cannot enter the core: in a handler of a signal that
- * interrupted a call, with frames of the Go runtime below it. So at the end a thread of ours enters instead. It is started with
- * the core, because a handler may also have interrupted malloc, which starting a thread needs.
+ * interrupted a call, with frames of the Go runtime below it. So a thread of ours enters instead. It is started with
+ * the core, because a handler may also have interrupted malloc, which is needed to start a thread.
  *
  * Ownership. `core` is set before the thread is started. The thread that ends the process takes
  * `state` from IDLE to TAKEN, fills `task`, and makes it ASKED; our thread makes it ENTERED and then DONE; the first makes it
- * IDLE again or, if it takes too long, GIVEN_UP, which it stays. A forked child has no such thread, and asks nothing (shim.c).
+ * IDLE again or, if it takes too long, GIVEN_UP for ever. A forked child has no such thread, and makes no request
+ * (shim.c).
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -56,7 +57,7 @@ static int become(uint32_t old, uint32_t next)
 	return 1;
 }
 
-/* Returns 1 once the state is another one, 0 at the time that end says; an end of 0 never comes. */
+/* Returns 1 once the state has changed, 0 at time end; 0 means no limit. */
 static int wait_while(uint32_t old, int64_t end)
 {
 	while (atomic_load(&state) == old) {
@@ -78,7 +79,7 @@ static void *serve(void *unused)
 	(void)unused;
 	sigfillset(&all);
 	ropeway_lend_stack();
-	core(ROPEWAY_EMPTY, NULL, NULL); /* makes it a thread of the Go runtime, which changes its mask */
+	core(ROPEWAY_EMPTY, NULL, NULL); /* makes it a thread of the Go runtime, which changes its signal mask */
 	ropeway_restore_mask(&all);
 	for (;;) {
 		uint32_t phase = atomic_load(&state);
@@ -110,14 +111,14 @@ void ropeway_prepare_end(ropeway_entry entry)
 	pthread_attr_destroy(&detached);
 }
 
-/* Takes the thread for a task of the caller, or returns 0. */
+/* Reserves the thread for a task of the caller; 0 if that fails. */
 static int take(int64_t end)
 {
 	while (!become(IDLE, TAKEN)) {
 		uint32_t phase = atomic_load(&state);
 		if (phase == NOBODY || phase == GIVEN_UP)
 			return 0;
-		if (phase != IDLE && !wait_while(phase, end)) /* another thread ends the process, too */
+		if (phase != IDLE && !wait_while(phase, end)) /* another thread is ending the process too */
 			return 0;
 	}
 	return 1;
@@ -131,7 +132,7 @@ int ropeway_enter_at_end(ropeway_entry entry, uint32_t function, ropeway_thread 
 	if (!take(begin + to_enter)) {
 		if (atomic_load(&state) != NOBODY || in_handler)
 			return 0;
-		*result = entry(function, thread, slots); /* no thread was to be had; this one can enter, if no handler runs on it */
+		*result = entry(function, thread, slots); /* no thread could be started; this one can enter, if it is not in a signal handler */
 		return 1;
 	}
 	task.entry = entry;

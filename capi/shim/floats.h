@@ -1,6 +1,6 @@
 /*
- * Floating-point state around a call. The core computes now and then (times, and the Go runtime's garbage collector): it
- * must neither leave its flags with the program nor run with the program's rounding and traps.
+ * Floating-point state around a call. The core uses floating point (for times, and in the Go runtime's garbage
+ * collector): it must neither change the program's exception flags nor run with the program's rounding and traps.
  */
 #ifndef ROPEWAY_FLOATS_H
 #define ROPEWAY_FLOATS_H

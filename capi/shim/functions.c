@@ -11,604 +11,1612 @@
 #include "acl/acl_dump.h"
 #include "acl/acl_tdt.h"
 #include "acl/acl_tdt_queue.h"
+#include "runtime/dev.h"
+#include "runtime/config.h"
+#include "runtime/mem.h"
+#include "runtime/stream.h"
+#include "runtime/base.h"
+#include "runtime/event.h"
+#include "runtime/kernel.h"
+#include "profiling/aprof_pub.h"
 
-EXPORT aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind)
+INLINE aclError do_aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind)
 {
 	uint64_t a[] = {(uintptr_t)dst, (uint64_t)destMax, (uintptr_t)src, (uint64_t)count, (uint64_t)kind};
 	return (aclError)call(ROPEWAY_aclrtMemcpy, a);
 }
 
-EXPORT aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
+static aclError original_aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind)
+{
+	return do_aclrtMemcpy(dst, destMax, src, count, kind);
+}
+
+EXPORT aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind)
+{
+	HOOKABLE(aclrtMemcpy, dst, destMax, src, count, kind);
+}
+
+INLINE aclError do_aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)dst, (uint64_t)destMax, (uintptr_t)src, (uint64_t)count, (uint64_t)kind, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemcpyAsync, a);
 }
 
-EXPORT aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
+static aclError original_aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	return do_aclrtMemcpyAsync(dst, destMax, src, count, kind, stream);
+}
+
+EXPORT aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemcpyAsync, dst, destMax, src, count, kind, stream);
+}
+
+INLINE aclError do_aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)dst, (uint64_t)destMax, (uintptr_t)src, (uint64_t)count, (uint64_t)kind, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemcpyAsyncWithCondition, a);
 }
 
-EXPORT aclError aclrtMemcpyBatch(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex)
+static aclError original_aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	return do_aclrtMemcpyAsyncWithCondition(dst, destMax, src, count, kind, stream);
+}
+
+EXPORT aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemcpyAsyncWithCondition, dst, destMax, src, count, kind, stream);
+}
+
+INLINE aclError do_aclrtMemcpyBatch(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex)
 {
 	uint64_t a[] = {(uintptr_t)dsts, (uintptr_t)destMaxs, (uintptr_t)srcs, (uintptr_t)sizes, (uint64_t)numBatches, (uintptr_t)attrs, (uintptr_t)attrsIndexes, (uint64_t)numAttrs, (uintptr_t)failIndex};
 	return (aclError)call(ROPEWAY_aclrtMemcpyBatch, a);
 }
 
-EXPORT aclError aclrtMemcpyBatchV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs)
+static aclError original_aclrtMemcpyBatch(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex)
+{
+	return do_aclrtMemcpyBatch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex);
+}
+
+EXPORT aclError aclrtMemcpyBatch(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex)
+{
+	HOOKABLE(aclrtMemcpyBatch, dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex);
+}
+
+INLINE aclError do_aclrtMemcpyBatchV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs)
 {
 	uint64_t a[] = {(uintptr_t)dsts, (uintptr_t)destMaxs, (uintptr_t)srcs, (uintptr_t)sizes, (uint64_t)numBatches, (uintptr_t)attrs, (uintptr_t)attrsIndexes, (uint64_t)numAttrs};
 	return (aclError)call(ROPEWAY_aclrtMemcpyBatchV2, a);
 }
 
-EXPORT aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex, aclrtStream stream)
+static aclError original_aclrtMemcpyBatchV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs)
+{
+	return do_aclrtMemcpyBatchV2(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs);
+}
+
+EXPORT aclError aclrtMemcpyBatchV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs)
+{
+	HOOKABLE(aclrtMemcpyBatchV2, dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs);
+}
+
+INLINE aclError do_aclrtMemcpyBatchAsync(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)dsts, (uintptr_t)destMaxs, (uintptr_t)srcs, (uintptr_t)sizes, (uint64_t)numBatches, (uintptr_t)attrs, (uintptr_t)attrsIndexes, (uint64_t)numAttrs, (uintptr_t)failIndex, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemcpyBatchAsync, a);
 }
 
-EXPORT aclError aclrtMemcpyBatchAsyncV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, aclrtStream stream)
+static aclError original_aclrtMemcpyBatchAsync(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex, aclrtStream stream)
+{
+	return do_aclrtMemcpyBatchAsync(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, stream);
+}
+
+EXPORT aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemcpyBatchAsync, dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, stream);
+}
+
+INLINE aclError do_aclrtMemcpyBatchAsyncV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)dsts, (uintptr_t)destMaxs, (uintptr_t)srcs, (uintptr_t)sizes, (uint64_t)numBatches, (uintptr_t)attrs, (uintptr_t)attrsIndexes, (uint64_t)numAttrs, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemcpyBatchAsyncV2, a);
 }
 
-EXPORT aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind)
+static aclError original_aclrtMemcpyBatchAsyncV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, aclrtStream stream)
+{
+	return do_aclrtMemcpyBatchAsyncV2(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, stream);
+}
+
+EXPORT aclError aclrtMemcpyBatchAsyncV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemcpyBatchAsyncV2, dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, stream);
+}
+
+INLINE aclError do_aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind)
 {
 	uint64_t a[] = {(uintptr_t)dst, (uint64_t)dpitch, (uintptr_t)src, (uint64_t)spitch, (uint64_t)width, (uint64_t)height, (uint64_t)kind};
 	return (aclError)call(ROPEWAY_aclrtMemcpy2d, a);
 }
 
-EXPORT aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream)
+static aclError original_aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind)
+{
+	return do_aclrtMemcpy2d(dst, dpitch, src, spitch, width, height, kind);
+}
+
+EXPORT aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind)
+{
+	HOOKABLE(aclrtMemcpy2d, dst, dpitch, src, spitch, width, height, kind);
+}
+
+INLINE aclError do_aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)dst, (uint64_t)dpitch, (uintptr_t)src, (uint64_t)spitch, (uint64_t)width, (uint64_t)height, (uint64_t)kind, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemcpy2dAsync, a);
 }
 
-EXPORT aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t* descSize)
+static aclError original_aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	return do_aclrtMemcpy2dAsync(dst, dpitch, src, spitch, width, height, kind, stream);
+}
+
+EXPORT aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemcpy2dAsync, dst, dpitch, src, spitch, width, height, kind, stream);
+}
+
+INLINE aclError do_aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t* descSize)
 {
 	uint64_t a[] = {(uint64_t)kind, (uintptr_t)descSize};
 	return (aclError)call(ROPEWAY_aclrtGetMemcpyDescSize, a);
 }
 
-EXPORT aclError aclrtSetMemcpyDesc(void* desc, aclrtMemcpyKind kind, void* srcAddr, void* dstAddr, size_t count, void* config)
+static aclError original_aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t* descSize)
+{
+	return do_aclrtGetMemcpyDescSize(kind, descSize);
+}
+
+EXPORT aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t* descSize)
+{
+	HOOKABLE(aclrtGetMemcpyDescSize, kind, descSize);
+}
+
+INLINE aclError do_aclrtSetMemcpyDesc(void* desc, aclrtMemcpyKind kind, void* srcAddr, void* dstAddr, size_t count, void* config)
 {
 	uint64_t a[] = {(uintptr_t)desc, (uint64_t)kind, (uintptr_t)srcAddr, (uintptr_t)dstAddr, (uint64_t)count, (uintptr_t)config};
 	return (aclError)call(ROPEWAY_aclrtSetMemcpyDesc, a);
 }
 
-EXPORT aclError aclrtMemcpyAsyncWithDesc(void* desc, aclrtMemcpyKind kind, aclrtStream stream)
+static aclError original_aclrtSetMemcpyDesc(void* desc, aclrtMemcpyKind kind, void* srcAddr, void* dstAddr, size_t count, void* config)
+{
+	return do_aclrtSetMemcpyDesc(desc, kind, srcAddr, dstAddr, count, config);
+}
+
+EXPORT aclError aclrtSetMemcpyDesc(void* desc, aclrtMemcpyKind kind, void* srcAddr, void* dstAddr, size_t count, void* config)
+{
+	HOOKABLE(aclrtSetMemcpyDesc, desc, kind, srcAddr, dstAddr, count, config);
+}
+
+INLINE aclError do_aclrtMemcpyAsyncWithDesc(void* desc, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)desc, (uint64_t)kind, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemcpyAsyncWithDesc, a);
 }
 
-EXPORT aclError aclrtMemcpyAsyncWithOffset(void** dst, size_t destMax, size_t dstDataOffset, const void** src, size_t count, size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream)
+static aclError original_aclrtMemcpyAsyncWithDesc(void* desc, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	return do_aclrtMemcpyAsyncWithDesc(desc, kind, stream);
+}
+
+EXPORT aclError aclrtMemcpyAsyncWithDesc(void* desc, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemcpyAsyncWithDesc, desc, kind, stream);
+}
+
+INLINE aclError do_aclrtMemcpyAsyncWithOffset(void** dst, size_t destMax, size_t dstDataOffset, const void** src, size_t count, size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)dst, (uint64_t)destMax, (uint64_t)dstDataOffset, (uintptr_t)src, (uint64_t)count, (uint64_t)srcDataOffset, (uint64_t)kind, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemcpyAsyncWithOffset, a);
 }
 
-EXPORT aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
+static aclError original_aclrtMemcpyAsyncWithOffset(void** dst, size_t destMax, size_t dstDataOffset, const void** src, size_t count, size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	return do_aclrtMemcpyAsyncWithOffset(dst, destMax, dstDataOffset, src, count, srcDataOffset, kind, stream);
+}
+
+EXPORT aclError aclrtMemcpyAsyncWithOffset(void** dst, size_t destMax, size_t dstDataOffset, const void** src, size_t count, size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemcpyAsyncWithOffset, dst, destMax, dstDataOffset, src, count, srcDataOffset, kind, stream);
+}
+
+INLINE aclError do_aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)maxCount, (uint64_t)value, (uint64_t)count};
 	return (aclError)call(ROPEWAY_aclrtMemset, a);
 }
 
-EXPORT aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
+static aclError original_aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
+{
+	return do_aclrtMemset(devPtr, maxCount, value, count);
+}
+
+EXPORT aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
+{
+	HOOKABLE(aclrtMemset, devPtr, maxCount, value, count);
+}
+
+INLINE aclError do_aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)maxCount, (uint64_t)value, (uint64_t)count, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemsetAsync, a);
 }
 
-EXPORT aclError aclrtMemsetD32(void* ptr, size_t memSize, uint32_t value, size_t N)
+static aclError original_aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
+{
+	return do_aclrtMemsetAsync(devPtr, maxCount, value, count, stream);
+}
+
+EXPORT aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemsetAsync, devPtr, maxCount, value, count, stream);
+}
+
+INLINE aclError do_aclrtMemsetD32(void* ptr, size_t memSize, uint32_t value, size_t N)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)memSize, (uint64_t)value, (uint64_t)N};
 	return (aclError)call(ROPEWAY_aclrtMemsetD32, a);
 }
 
-EXPORT aclError aclrtMemsetD32Async(void* ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream)
+static aclError original_aclrtMemsetD32(void* ptr, size_t memSize, uint32_t value, size_t N)
+{
+	return do_aclrtMemsetD32(ptr, memSize, value, N);
+}
+
+EXPORT aclError aclrtMemsetD32(void* ptr, size_t memSize, uint32_t value, size_t N)
+{
+	HOOKABLE(aclrtMemsetD32, ptr, memSize, value, N);
+}
+
+INLINE aclError do_aclrtMemsetD32Async(void* ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)memSize, (uint64_t)value, (uint64_t)N, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemsetD32Async, a);
 }
 
-EXPORT aclError aclrtGetSymbolAddress(const void* symbol, void** devPtr)
+static aclError original_aclrtMemsetD32Async(void* ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream)
+{
+	return do_aclrtMemsetD32Async(ptr, memSize, value, N, stream);
+}
+
+EXPORT aclError aclrtMemsetD32Async(void* ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemsetD32Async, ptr, memSize, value, N, stream);
+}
+
+INLINE aclError do_aclrtGetSymbolAddress(const void* symbol, void** devPtr)
 {
 	uint64_t a[] = {(uintptr_t)symbol, (uintptr_t)devPtr};
 	return (aclError)call(ROPEWAY_aclrtGetSymbolAddress, a);
 }
 
-EXPORT aclError aclrtGetSymbolSize(const void* symbol, size_t* size)
+static aclError original_aclrtGetSymbolAddress(const void* symbol, void** devPtr)
+{
+	return do_aclrtGetSymbolAddress(symbol, devPtr);
+}
+
+EXPORT aclError aclrtGetSymbolAddress(const void* symbol, void** devPtr)
+{
+	HOOKABLE(aclrtGetSymbolAddress, symbol, devPtr);
+}
+
+INLINE aclError do_aclrtGetSymbolSize(const void* symbol, size_t* size)
 {
 	uint64_t a[] = {(uintptr_t)symbol, (uintptr_t)size};
 	return (aclError)call(ROPEWAY_aclrtGetSymbolSize, a);
 }
 
-EXPORT aclError aclrtMemcpyFromSymbol(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset, aclrtMemcpyKind kind)
+static aclError original_aclrtGetSymbolSize(const void* symbol, size_t* size)
+{
+	return do_aclrtGetSymbolSize(symbol, size);
+}
+
+EXPORT aclError aclrtGetSymbolSize(const void* symbol, size_t* size)
+{
+	HOOKABLE(aclrtGetSymbolSize, symbol, size);
+}
+
+INLINE aclError do_aclrtMemcpyFromSymbol(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset, aclrtMemcpyKind kind)
 {
 	uint64_t a[] = {(uintptr_t)dst, (uint64_t)dstMax, (uintptr_t)symbol, (uint64_t)count, (uint64_t)offset, (uint64_t)kind};
 	return (aclError)call(ROPEWAY_aclrtMemcpyFromSymbol, a);
 }
 
-EXPORT aclError aclrtMemcpyFromSymbolAsync(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
+static aclError original_aclrtMemcpyFromSymbol(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset, aclrtMemcpyKind kind)
+{
+	return do_aclrtMemcpyFromSymbol(dst, dstMax, symbol, count, offset, kind);
+}
+
+EXPORT aclError aclrtMemcpyFromSymbol(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset, aclrtMemcpyKind kind)
+{
+	HOOKABLE(aclrtMemcpyFromSymbol, dst, dstMax, symbol, count, offset, kind);
+}
+
+INLINE aclError do_aclrtMemcpyFromSymbolAsync(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)dst, (uint64_t)dstMax, (uintptr_t)symbol, (uint64_t)count, (uint64_t)offset, (uint64_t)kind, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemcpyFromSymbolAsync, a);
 }
 
-EXPORT aclError aclrtMemcpyToSymbol(const void* symbol, const void* src, size_t count, size_t offset, aclrtMemcpyKind kind)
+static aclError original_aclrtMemcpyFromSymbolAsync(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	return do_aclrtMemcpyFromSymbolAsync(dst, dstMax, symbol, count, offset, kind, stream);
+}
+
+EXPORT aclError aclrtMemcpyFromSymbolAsync(void* dst, size_t dstMax, const void* symbol, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemcpyFromSymbolAsync, dst, dstMax, symbol, count, offset, kind, stream);
+}
+
+INLINE aclError do_aclrtMemcpyToSymbol(const void* symbol, const void* src, size_t count, size_t offset, aclrtMemcpyKind kind)
 {
 	uint64_t a[] = {(uintptr_t)symbol, (uintptr_t)src, (uint64_t)count, (uint64_t)offset, (uint64_t)kind};
 	return (aclError)call(ROPEWAY_aclrtMemcpyToSymbol, a);
 }
 
-EXPORT aclError aclrtMemcpyToSymbolAsync(const void* symbol, const void* src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
+static aclError original_aclrtMemcpyToSymbol(const void* symbol, const void* src, size_t count, size_t offset, aclrtMemcpyKind kind)
+{
+	return do_aclrtMemcpyToSymbol(symbol, src, count, offset, kind);
+}
+
+EXPORT aclError aclrtMemcpyToSymbol(const void* symbol, const void* src, size_t count, size_t offset, aclrtMemcpyKind kind)
+{
+	HOOKABLE(aclrtMemcpyToSymbol, symbol, src, count, offset, kind);
+}
+
+INLINE aclError do_aclrtMemcpyToSymbolAsync(const void* symbol, const void* src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)symbol, (uintptr_t)src, (uint64_t)count, (uint64_t)offset, (uint64_t)kind, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemcpyToSymbolAsync, a);
 }
 
-EXPORT aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
+static aclError original_aclrtMemcpyToSymbolAsync(const void* symbol, const void* src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	return do_aclrtMemcpyToSymbolAsync(symbol, src, count, offset, kind, stream);
+}
+
+EXPORT aclError aclrtMemcpyToSymbolAsync(const void* symbol, const void* src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemcpyToSymbolAsync, symbol, src, count, offset, kind, stream);
+}
+
+INLINE aclError do_aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size, (uint64_t)policy};
 	return (aclError)call(ROPEWAY_aclrtMalloc, a);
 }
 
-EXPORT aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
+static aclError original_aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+	return do_aclrtMalloc(devPtr, size, policy);
+}
+
+EXPORT aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+	HOOKABLE(aclrtMalloc, devPtr, size, policy);
+}
+
+INLINE aclError do_aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size, (uint64_t)policy};
 	return (aclError)call(ROPEWAY_aclrtMallocAlign32, a);
 }
 
-EXPORT aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
+static aclError original_aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+	return do_aclrtMallocAlign32(devPtr, size, policy);
+}
+
+EXPORT aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+	HOOKABLE(aclrtMallocAlign32, devPtr, size, policy);
+}
+
+INLINE aclError do_aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size, (uint64_t)policy};
 	return (aclError)call(ROPEWAY_aclrtMallocCached, a);
 }
 
-EXPORT aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg)
+static aclError original_aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+	return do_aclrtMallocCached(devPtr, size, policy);
+}
+
+EXPORT aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+	HOOKABLE(aclrtMallocCached, devPtr, size, policy);
+}
+
+INLINE aclError do_aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size, (uint64_t)policy, (uintptr_t)cfg};
 	return (aclError)call(ROPEWAY_aclrtMallocWithCfg, a);
 }
 
-EXPORT aclError aclrtMallocForTaskScheduler(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg)
+static aclError original_aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg)
+{
+	return do_aclrtMallocWithCfg(devPtr, size, policy, cfg);
+}
+
+EXPORT aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg)
+{
+	HOOKABLE(aclrtMallocWithCfg, devPtr, size, policy, cfg);
+}
+
+INLINE aclError do_aclrtMallocForTaskScheduler(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size, (uint64_t)policy, (uintptr_t)cfg};
 	return (aclError)call(ROPEWAY_aclrtMallocForTaskScheduler, a);
 }
 
-EXPORT aclError aclrtMemFlush(void* devPtr, size_t size)
+static aclError original_aclrtMallocForTaskScheduler(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg)
+{
+	return do_aclrtMallocForTaskScheduler(devPtr, size, policy, cfg);
+}
+
+EXPORT aclError aclrtMallocForTaskScheduler(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg)
+{
+	HOOKABLE(aclrtMallocForTaskScheduler, devPtr, size, policy, cfg);
+}
+
+INLINE aclError do_aclrtMemFlush(void* devPtr, size_t size)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size};
 	return (aclError)call(ROPEWAY_aclrtMemFlush, a);
 }
 
-EXPORT aclError aclrtMemInvalidate(void* devPtr, size_t size)
+static aclError original_aclrtMemFlush(void* devPtr, size_t size)
+{
+	return do_aclrtMemFlush(devPtr, size);
+}
+
+EXPORT aclError aclrtMemFlush(void* devPtr, size_t size)
+{
+	HOOKABLE(aclrtMemFlush, devPtr, size);
+}
+
+INLINE aclError do_aclrtMemInvalidate(void* devPtr, size_t size)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size};
 	return (aclError)call(ROPEWAY_aclrtMemInvalidate, a);
 }
 
-EXPORT aclError aclrtFree(void* devPtr)
+static aclError original_aclrtMemInvalidate(void* devPtr, size_t size)
+{
+	return do_aclrtMemInvalidate(devPtr, size);
+}
+
+EXPORT aclError aclrtMemInvalidate(void* devPtr, size_t size)
+{
+	HOOKABLE(aclrtMemInvalidate, devPtr, size);
+}
+
+INLINE aclError do_aclrtFree(void* devPtr)
 {
 	uint64_t a[] = {(uintptr_t)devPtr};
 	return (aclError)call(ROPEWAY_aclrtFree, a);
 }
 
-EXPORT aclError aclrtFreeWithDevSync(void* devPtr)
+static aclError original_aclrtFree(void* devPtr)
+{
+	return do_aclrtFree(devPtr);
+}
+
+EXPORT aclError aclrtFree(void* devPtr)
+{
+	HOOKABLE(aclrtFree, devPtr);
+}
+
+INLINE aclError do_aclrtFreeWithDevSync(void* devPtr)
 {
 	uint64_t a[] = {(uintptr_t)devPtr};
 	return (aclError)call(ROPEWAY_aclrtFreeWithDevSync, a);
 }
 
-EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total)
+static aclError original_aclrtFreeWithDevSync(void* devPtr)
+{
+	return do_aclrtFreeWithDevSync(devPtr);
+}
+
+EXPORT aclError aclrtFreeWithDevSync(void* devPtr)
+{
+	HOOKABLE(aclrtFreeWithDevSync, devPtr);
+}
+
+INLINE aclError do_aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total)
 {
 	uint64_t a[] = {(uint64_t)attr, (uintptr_t)free, (uintptr_t)total};
 	return (aclError)call(ROPEWAY_aclrtGetMemInfo, a);
 }
 
-EXPORT aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* memUsageInfo, size_t inputNum, size_t* outputNum)
+static aclError original_aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total)
+{
+	return do_aclrtGetMemInfo(attr, free, total);
+}
+
+EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total)
+{
+	HOOKABLE(aclrtGetMemInfo, attr, free, total);
+}
+
+INLINE aclError do_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* memUsageInfo, size_t inputNum, size_t* outputNum)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)memUsageInfo, (uint64_t)inputNum, (uintptr_t)outputNum};
 	return (aclError)call(ROPEWAY_aclrtGetMemUsageInfo, a);
 }
 
-EXPORT aclError aclrtCheckMemType(void** addrList, uint32_t size, uint32_t memType, uint32_t* checkResult, uint32_t reserve)
+static aclError original_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* memUsageInfo, size_t inputNum, size_t* outputNum)
+{
+	return do_aclrtGetMemUsageInfo(deviceId, memUsageInfo, inputNum, outputNum);
+}
+
+EXPORT aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* memUsageInfo, size_t inputNum, size_t* outputNum)
+{
+	HOOKABLE(aclrtGetMemUsageInfo, deviceId, memUsageInfo, inputNum, outputNum);
+}
+
+INLINE aclError do_aclrtCheckMemType(void** addrList, uint32_t size, uint32_t memType, uint32_t* checkResult, uint32_t reserve)
 {
 	uint64_t a[] = {(uintptr_t)addrList, (uint64_t)size, (uint64_t)memType, (uintptr_t)checkResult, (uint64_t)reserve};
 	return (aclError)call(ROPEWAY_aclrtCheckMemType, a);
 }
 
-EXPORT aclError aclrtMallocHost(void** hostPtr, size_t size)
+static aclError original_aclrtCheckMemType(void** addrList, uint32_t size, uint32_t memType, uint32_t* checkResult, uint32_t reserve)
+{
+	return do_aclrtCheckMemType(addrList, size, memType, checkResult, reserve);
+}
+
+EXPORT aclError aclrtCheckMemType(void** addrList, uint32_t size, uint32_t memType, uint32_t* checkResult, uint32_t reserve)
+{
+	HOOKABLE(aclrtCheckMemType, addrList, size, memType, checkResult, reserve);
+}
+
+INLINE aclError do_aclrtMallocHost(void** hostPtr, size_t size)
 {
 	uint64_t a[] = {(uintptr_t)hostPtr, (uint64_t)size};
 	return (aclError)call(ROPEWAY_aclrtMallocHost, a);
 }
 
-EXPORT aclError aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig* cfg)
+static aclError original_aclrtMallocHost(void** hostPtr, size_t size)
+{
+	return do_aclrtMallocHost(hostPtr, size);
+}
+
+EXPORT aclError aclrtMallocHost(void** hostPtr, size_t size)
+{
+	HOOKABLE(aclrtMallocHost, hostPtr, size);
+}
+
+INLINE aclError do_aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig* cfg)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)size, (uintptr_t)cfg};
 	return (aclError)call(ROPEWAY_aclrtMallocHostWithCfg, a);
 }
 
-EXPORT aclError aclrtFreeHost(void* hostPtr)
+static aclError original_aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig* cfg)
+{
+	return do_aclrtMallocHostWithCfg(ptr, size, cfg);
+}
+
+EXPORT aclError aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig* cfg)
+{
+	HOOKABLE(aclrtMallocHostWithCfg, ptr, size, cfg);
+}
+
+INLINE aclError do_aclrtFreeHost(void* hostPtr)
 {
 	uint64_t a[] = {(uintptr_t)hostPtr};
 	return (aclError)call(ROPEWAY_aclrtFreeHost, a);
 }
 
-EXPORT aclError aclrtFreeHostWithDevSync(void* hostPtr)
+static aclError original_aclrtFreeHost(void* hostPtr)
+{
+	return do_aclrtFreeHost(hostPtr);
+}
+
+EXPORT aclError aclrtFreeHost(void* hostPtr)
+{
+	HOOKABLE(aclrtFreeHost, hostPtr);
+}
+
+INLINE aclError do_aclrtFreeHostWithDevSync(void* hostPtr)
 {
 	uint64_t a[] = {(uintptr_t)hostPtr};
 	return (aclError)call(ROPEWAY_aclrtFreeHostWithDevSync, a);
 }
 
-EXPORT aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type, void** devPtr)
+static aclError original_aclrtFreeHostWithDevSync(void* hostPtr)
+{
+	return do_aclrtFreeHostWithDevSync(hostPtr);
+}
+
+EXPORT aclError aclrtFreeHostWithDevSync(void* hostPtr)
+{
+	HOOKABLE(aclrtFreeHostWithDevSync, hostPtr);
+}
+
+INLINE aclError do_aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type, void** devPtr)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)size, (uint64_t)type, (uintptr_t)devPtr};
 	return (aclError)call(ROPEWAY_aclrtHostRegister, a);
 }
 
-EXPORT aclError aclrtHostRegisterV2(void* ptr, uint64_t size, uint32_t flag)
+static aclError original_aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type, void** devPtr)
+{
+	return do_aclrtHostRegister(ptr, size, type, devPtr);
+}
+
+EXPORT aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type, void** devPtr)
+{
+	HOOKABLE(aclrtHostRegister, ptr, size, type, devPtr);
+}
+
+INLINE aclError do_aclrtHostRegisterV2(void* ptr, uint64_t size, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)size, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtHostRegisterV2, a);
 }
 
-EXPORT aclError aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t flag)
+static aclError original_aclrtHostRegisterV2(void* ptr, uint64_t size, uint32_t flag)
+{
+	return do_aclrtHostRegisterV2(ptr, size, flag);
+}
+
+EXPORT aclError aclrtHostRegisterV2(void* ptr, uint64_t size, uint32_t flag)
+{
+	HOOKABLE(aclrtHostRegisterV2, ptr, size, flag);
+}
+
+INLINE aclError do_aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)pHost, (uintptr_t)pDevice, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtHostGetDevicePointer, a);
 }
 
-EXPORT aclError aclrtHostGetDevicePointerAddrRange(aclrtAddrRange* addrRange, uint32_t* count)
+static aclError original_aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t flag)
+{
+	return do_aclrtHostGetDevicePointer(pHost, pDevice, flag);
+}
+
+EXPORT aclError aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t flag)
+{
+	HOOKABLE(aclrtHostGetDevicePointer, pHost, pDevice, flag);
+}
+
+INLINE aclError do_aclrtHostGetDevicePointerAddrRange(aclrtAddrRange* addrRange, uint32_t* count)
 {
 	uint64_t a[] = {(uintptr_t)addrRange, (uintptr_t)count};
 	return (aclError)call(ROPEWAY_aclrtHostGetDevicePointerAddrRange, a);
 }
 
-EXPORT aclError aclrtHostUnregister(void* ptr)
+static aclError original_aclrtHostGetDevicePointerAddrRange(aclrtAddrRange* addrRange, uint32_t* count)
+{
+	return do_aclrtHostGetDevicePointerAddrRange(addrRange, count);
+}
+
+EXPORT aclError aclrtHostGetDevicePointerAddrRange(aclrtAddrRange* addrRange, uint32_t* count)
+{
+	HOOKABLE(aclrtHostGetDevicePointerAddrRange, addrRange, count);
+}
+
+INLINE aclError do_aclrtHostUnregister(void* ptr)
 {
 	uint64_t a[] = {(uintptr_t)ptr};
 	return (aclError)call(ROPEWAY_aclrtHostUnregister, a);
 }
 
-EXPORT aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability* capabilities)
+static aclError original_aclrtHostUnregister(void* ptr)
+{
+	return do_aclrtHostUnregister(ptr);
+}
+
+EXPORT aclError aclrtHostUnregister(void* ptr)
+{
+	HOOKABLE(aclrtHostUnregister, ptr);
+}
+
+INLINE aclError do_aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability* capabilities)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)hacType, (uintptr_t)capabilities};
 	return (aclError)call(ROPEWAY_aclrtHostMemMapCapabilities, a);
 }
 
-EXPORT aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes)
+static aclError original_aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability* capabilities)
+{
+	return do_aclrtHostMemMapCapabilities(deviceId, hacType, capabilities);
+}
+
+EXPORT aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability* capabilities)
+{
+	HOOKABLE(aclrtHostMemMapCapabilities, deviceId, hacType, capabilities);
+}
+
+INLINE aclError do_aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uintptr_t)attributes};
 	return (aclError)call(ROPEWAY_aclrtPointerGetAttributes, a);
 }
 
-EXPORT aclError aclrtMemAllocManaged(void** ptr, uint64_t size, uint32_t flag)
+static aclError original_aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes)
+{
+	return do_aclrtPointerGetAttributes(ptr, attributes);
+}
+
+EXPORT aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes)
+{
+	HOOKABLE(aclrtPointerGetAttributes, ptr, attributes);
+}
+
+INLINE aclError do_aclrtMemAllocManaged(void** ptr, uint64_t size, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)size, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtMemAllocManaged, a);
 }
 
-EXPORT aclError aclrtMemManagedAdvise(const void* const ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location)
+static aclError original_aclrtMemAllocManaged(void** ptr, uint64_t size, uint32_t flag)
+{
+	return do_aclrtMemAllocManaged(ptr, size, flag);
+}
+
+EXPORT aclError aclrtMemAllocManaged(void** ptr, uint64_t size, uint32_t flag)
+{
+	HOOKABLE(aclrtMemAllocManaged, ptr, size, flag);
+}
+
+INLINE aclError do_aclrtMemManagedAdvise(const void* const ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)size, (uint64_t)advise, (uintptr_t)&location};
 	return (aclError)call(ROPEWAY_aclrtMemManagedAdvise, a);
 }
 
-EXPORT aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void* ptr, size_t size, void* data, size_t dataSize)
+static aclError original_aclrtMemManagedAdvise(const void* const ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location)
+{
+	return do_aclrtMemManagedAdvise(ptr, size, advise, location);
+}
+
+EXPORT aclError aclrtMemManagedAdvise(const void* const ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location)
+{
+	HOOKABLE(aclrtMemManagedAdvise, ptr, size, advise, location);
+}
+
+INLINE aclError do_aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void* ptr, size_t size, void* data, size_t dataSize)
 {
 	uint64_t a[] = {(uint64_t)attribute, (uintptr_t)ptr, (uint64_t)size, (uintptr_t)data, (uint64_t)dataSize};
 	return (aclError)call(ROPEWAY_aclrtMemManagedGetAttr, a);
 }
 
-EXPORT aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute* attributes, size_t numAttributes, const void* ptr, size_t size, void** data, size_t* dataSizes)
+static aclError original_aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void* ptr, size_t size, void* data, size_t dataSize)
+{
+	return do_aclrtMemManagedGetAttr(attribute, ptr, size, data, dataSize);
+}
+
+EXPORT aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void* ptr, size_t size, void* data, size_t dataSize)
+{
+	HOOKABLE(aclrtMemManagedGetAttr, attribute, ptr, size, data, dataSize);
+}
+
+INLINE aclError do_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute* attributes, size_t numAttributes, const void* ptr, size_t size, void** data, size_t* dataSizes)
 {
 	uint64_t a[] = {(uintptr_t)attributes, (uint64_t)numAttributes, (uintptr_t)ptr, (uint64_t)size, (uintptr_t)data, (uintptr_t)dataSizes};
 	return (aclError)call(ROPEWAY_aclrtMemManagedGetAttrs, a);
 }
 
-EXPORT aclError aclrtMemManagedPrefetchAsync(const void* ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream)
+static aclError original_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute* attributes, size_t numAttributes, const void* ptr, size_t size, void** data, size_t* dataSizes)
+{
+	return do_aclrtMemManagedGetAttrs(attributes, numAttributes, ptr, size, data, dataSizes);
+}
+
+EXPORT aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute* attributes, size_t numAttributes, const void* ptr, size_t size, void** data, size_t* dataSizes)
+{
+	HOOKABLE(aclrtMemManagedGetAttrs, attributes, numAttributes, ptr, size, data, dataSizes);
+}
+
+INLINE aclError do_aclrtMemManagedPrefetchAsync(const void* ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)size, (uintptr_t)&location, (uint64_t)flags, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemManagedPrefetchAsync, a);
 }
 
-EXPORT aclError aclrtMemManagedPrefetchBatchAsync(const void** ptrs, size_t* sizes, size_t count, aclrtMemManagedLocation* prefetchLocs, size_t* prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream)
+static aclError original_aclrtMemManagedPrefetchAsync(const void* ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream)
+{
+	return do_aclrtMemManagedPrefetchAsync(ptr, size, location, flags, stream);
+}
+
+EXPORT aclError aclrtMemManagedPrefetchAsync(const void* ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemManagedPrefetchAsync, ptr, size, location, flags, stream);
+}
+
+INLINE aclError do_aclrtMemManagedPrefetchBatchAsync(const void** ptrs, size_t* sizes, size_t count, aclrtMemManagedLocation* prefetchLocs, size_t* prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)ptrs, (uintptr_t)sizes, (uint64_t)count, (uintptr_t)prefetchLocs, (uintptr_t)prefetchLocIdxs, (uint64_t)numPrefetchLocs, (uint64_t)flags, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemManagedPrefetchBatchAsync, a);
 }
 
-EXPORT aclError aclrtMemP2PMap(void* devPtr, size_t size, int32_t dstDevId, uint64_t flags)
+static aclError original_aclrtMemManagedPrefetchBatchAsync(const void** ptrs, size_t* sizes, size_t count, aclrtMemManagedLocation* prefetchLocs, size_t* prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream)
+{
+	return do_aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream);
+}
+
+EXPORT aclError aclrtMemManagedPrefetchBatchAsync(const void** ptrs, size_t* sizes, size_t count, aclrtMemManagedLocation* prefetchLocs, size_t* prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemManagedPrefetchBatchAsync, ptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, stream);
+}
+
+INLINE aclError do_aclrtMemP2PMap(void* devPtr, size_t size, int32_t dstDevId, uint64_t flags)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size, (uint64_t)dstDevId, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtMemP2PMap, a);
 }
 
-EXPORT aclError aclrtIpcMemGetExportKey(void* devPtr, size_t size, char* key, size_t len, uint64_t flags)
+static aclError original_aclrtMemP2PMap(void* devPtr, size_t size, int32_t dstDevId, uint64_t flags)
+{
+	return do_aclrtMemP2PMap(devPtr, size, dstDevId, flags);
+}
+
+EXPORT aclError aclrtMemP2PMap(void* devPtr, size_t size, int32_t dstDevId, uint64_t flags)
+{
+	HOOKABLE(aclrtMemP2PMap, devPtr, size, dstDevId, flags);
+}
+
+INLINE aclError do_aclrtIpcMemGetExportKey(void* devPtr, size_t size, char* key, size_t len, uint64_t flags)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size, (uintptr_t)key, (uint64_t)len, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtIpcMemGetExportKey, a);
 }
 
-EXPORT aclError aclrtIpcMemSetImportPid(const char* key, int32_t* pid, size_t num)
+static aclError original_aclrtIpcMemGetExportKey(void* devPtr, size_t size, char* key, size_t len, uint64_t flags)
+{
+	return do_aclrtIpcMemGetExportKey(devPtr, size, key, len, flags);
+}
+
+EXPORT aclError aclrtIpcMemGetExportKey(void* devPtr, size_t size, char* key, size_t len, uint64_t flags)
+{
+	HOOKABLE(aclrtIpcMemGetExportKey, devPtr, size, key, len, flags);
+}
+
+INLINE aclError do_aclrtIpcMemSetImportPid(const char* key, int32_t* pid, size_t num)
 {
 	uint64_t a[] = {(uintptr_t)key, (uintptr_t)pid, (uint64_t)num};
 	return (aclError)call(ROPEWAY_aclrtIpcMemSetImportPid, a);
 }
 
-EXPORT aclError aclrtIpcMemImportByKey(void** devPtr, const char* key, uint64_t flags)
+static aclError original_aclrtIpcMemSetImportPid(const char* key, int32_t* pid, size_t num)
+{
+	return do_aclrtIpcMemSetImportPid(key, pid, num);
+}
+
+EXPORT aclError aclrtIpcMemSetImportPid(const char* key, int32_t* pid, size_t num)
+{
+	HOOKABLE(aclrtIpcMemSetImportPid, key, pid, num);
+}
+
+INLINE aclError do_aclrtIpcMemImportByKey(void** devPtr, const char* key, uint64_t flags)
 {
 	uint64_t a[] = {(uintptr_t)devPtr, (uintptr_t)key, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtIpcMemImportByKey, a);
 }
 
-EXPORT aclError aclrtIpcMemClose(const char* key)
+static aclError original_aclrtIpcMemImportByKey(void** devPtr, const char* key, uint64_t flags)
+{
+	return do_aclrtIpcMemImportByKey(devPtr, key, flags);
+}
+
+EXPORT aclError aclrtIpcMemImportByKey(void** devPtr, const char* key, uint64_t flags)
+{
+	HOOKABLE(aclrtIpcMemImportByKey, devPtr, key, flags);
+}
+
+INLINE aclError do_aclrtIpcMemClose(const char* key)
 {
 	uint64_t a[] = {(uintptr_t)key};
 	return (aclError)call(ROPEWAY_aclrtIpcMemClose, a);
 }
 
-EXPORT aclError aclrtIpcMemSetAttr(const char* key, aclrtIpcMemAttrType type, uint64_t attr)
+static aclError original_aclrtIpcMemClose(const char* key)
+{
+	return do_aclrtIpcMemClose(key);
+}
+
+EXPORT aclError aclrtIpcMemClose(const char* key)
+{
+	HOOKABLE(aclrtIpcMemClose, key);
+}
+
+INLINE aclError do_aclrtIpcMemSetAttr(const char* key, aclrtIpcMemAttrType type, uint64_t attr)
 {
 	uint64_t a[] = {(uintptr_t)key, (uint64_t)type, (uint64_t)attr};
 	return (aclError)call(ROPEWAY_aclrtIpcMemSetAttr, a);
 }
 
-EXPORT aclError aclrtIpcMemImportPidInterServer(const char* key, aclrtServerPid* serverPids, size_t num)
+static aclError original_aclrtIpcMemSetAttr(const char* key, aclrtIpcMemAttrType type, uint64_t attr)
+{
+	return do_aclrtIpcMemSetAttr(key, type, attr);
+}
+
+EXPORT aclError aclrtIpcMemSetAttr(const char* key, aclrtIpcMemAttrType type, uint64_t attr)
+{
+	HOOKABLE(aclrtIpcMemSetAttr, key, type, attr);
+}
+
+INLINE aclError do_aclrtIpcMemImportPidInterServer(const char* key, aclrtServerPid* serverPids, size_t num)
 {
 	uint64_t a[] = {(uintptr_t)key, (uintptr_t)serverPids, (uint64_t)num};
 	return (aclError)call(ROPEWAY_aclrtIpcMemImportPidInterServer, a);
 }
 
-EXPORT aclError aclrtValueWrite(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+static aclError original_aclrtIpcMemImportPidInterServer(const char* key, aclrtServerPid* serverPids, size_t num)
+{
+	return do_aclrtIpcMemImportPidInterServer(key, serverPids, num);
+}
+
+EXPORT aclError aclrtIpcMemImportPidInterServer(const char* key, aclrtServerPid* serverPids, size_t num)
+{
+	HOOKABLE(aclrtIpcMemImportPidInterServer, key, serverPids, num);
+}
+
+INLINE aclError do_aclrtValueWrite(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)devAddr, (uint64_t)value, (uint64_t)flag, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtValueWrite, a);
 }
 
-EXPORT aclError aclrtValueWait(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+static aclError original_aclrtValueWrite(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+{
+	return do_aclrtValueWrite(devAddr, value, flag, stream);
+}
+
+EXPORT aclError aclrtValueWrite(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+{
+	HOOKABLE(aclrtValueWrite, devAddr, value, flag, stream);
+}
+
+INLINE aclError do_aclrtValueWait(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)devAddr, (uint64_t)value, (uint64_t)flag, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtValueWait, a);
 }
 
-EXPORT aclError aclrtMemPoolCreate(aclrtMemPool* memPool, const aclrtMemPoolProps* poolProps)
+static aclError original_aclrtValueWait(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+{
+	return do_aclrtValueWait(devAddr, value, flag, stream);
+}
+
+EXPORT aclError aclrtValueWait(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
+{
+	HOOKABLE(aclrtValueWait, devAddr, value, flag, stream);
+}
+
+INLINE aclError do_aclrtMemPoolCreate(aclrtMemPool* memPool, const aclrtMemPoolProps* poolProps)
 {
 	uint64_t a[] = {(uintptr_t)memPool, (uintptr_t)poolProps};
 	return (aclError)call(ROPEWAY_aclrtMemPoolCreate, a);
 }
 
-EXPORT aclError aclrtMemPoolDestroy(const aclrtMemPool memPool)
+static aclError original_aclrtMemPoolCreate(aclrtMemPool* memPool, const aclrtMemPoolProps* poolProps)
+{
+	return do_aclrtMemPoolCreate(memPool, poolProps);
+}
+
+EXPORT aclError aclrtMemPoolCreate(aclrtMemPool* memPool, const aclrtMemPoolProps* poolProps)
+{
+	HOOKABLE(aclrtMemPoolCreate, memPool, poolProps);
+}
+
+INLINE aclError do_aclrtMemPoolDestroy(const aclrtMemPool memPool)
 {
 	uint64_t a[] = {(uintptr_t)memPool};
 	return (aclError)call(ROPEWAY_aclrtMemPoolDestroy, a);
 }
 
-EXPORT aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value)
+static aclError original_aclrtMemPoolDestroy(const aclrtMemPool memPool)
+{
+	return do_aclrtMemPoolDestroy(memPool);
+}
+
+EXPORT aclError aclrtMemPoolDestroy(const aclrtMemPool memPool)
+{
+	HOOKABLE(aclrtMemPoolDestroy, memPool);
+}
+
+INLINE aclError do_aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value)
 {
 	uint64_t a[] = {(uintptr_t)memPool, (uint64_t)attr, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtMemPoolSetAttr, a);
 }
 
-EXPORT aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value)
+static aclError original_aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value)
+{
+	return do_aclrtMemPoolSetAttr(memPool, attr, value);
+}
+
+EXPORT aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value)
+{
+	HOOKABLE(aclrtMemPoolSetAttr, memPool, attr, value);
+}
+
+INLINE aclError do_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value)
 {
 	uint64_t a[] = {(uintptr_t)memPool, (uint64_t)attr, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtMemPoolGetAttr, a);
 }
 
-EXPORT aclError aclrtMemPoolMallocAsync(void** ptr, size_t size, aclrtMemPool memPool, aclrtStream stream)
+static aclError original_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value)
+{
+	return do_aclrtMemPoolGetAttr(memPool, attr, value);
+}
+
+EXPORT aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value)
+{
+	HOOKABLE(aclrtMemPoolGetAttr, memPool, attr, value);
+}
+
+INLINE aclError do_aclrtMemPoolMallocAsync(void** ptr, size_t size, aclrtMemPool memPool, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)size, (uintptr_t)memPool, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemPoolMallocAsync, a);
 }
 
-EXPORT aclError aclrtMemPoolFreeAsync(void* ptr, aclrtStream stream)
+static aclError original_aclrtMemPoolMallocAsync(void** ptr, size_t size, aclrtMemPool memPool, aclrtStream stream)
+{
+	return do_aclrtMemPoolMallocAsync(ptr, size, memPool, stream);
+}
+
+EXPORT aclError aclrtMemPoolMallocAsync(void** ptr, size_t size, aclrtMemPool memPool, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemPoolMallocAsync, ptr, size, memPool, stream);
+}
+
+INLINE aclError do_aclrtMemPoolFreeAsync(void* ptr, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtMemPoolFreeAsync, a);
 }
 
-EXPORT aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
+static aclError original_aclrtMemPoolFreeAsync(void* ptr, aclrtStream stream)
+{
+	return do_aclrtMemPoolFreeAsync(ptr, stream);
+}
+
+EXPORT aclError aclrtMemPoolFreeAsync(void* ptr, aclrtStream stream)
+{
+	HOOKABLE(aclrtMemPoolFreeAsync, ptr, stream);
+}
+
+INLINE aclError do_aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
 {
 	uint64_t a[] = {(uintptr_t)memPool, (uint64_t)minBytesToKeep};
 	return (aclError)call(ROPEWAY_aclrtMemPoolTrimTo, a);
 }
 
-EXPORT aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags)
+static aclError original_aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
+{
+	return do_aclrtMemPoolTrimTo(memPool, minBytesToKeep);
+}
+
+EXPORT aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
+{
+	HOOKABLE(aclrtMemPoolTrimTo, memPool, minBytesToKeep);
+}
+
+INLINE aclError do_aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags)
 {
 	uint64_t a[] = {(uintptr_t)virPtr, (uint64_t)size, (uint64_t)alignment, (uintptr_t)expectPtr, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtReserveMemAddress, a);
 }
 
-EXPORT aclError aclrtReserveMemAddressNoUCMemory(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags)
+static aclError original_aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags)
+{
+	return do_aclrtReserveMemAddress(virPtr, size, alignment, expectPtr, flags);
+}
+
+EXPORT aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags)
+{
+	HOOKABLE(aclrtReserveMemAddress, virPtr, size, alignment, expectPtr, flags);
+}
+
+INLINE aclError do_aclrtReserveMemAddressNoUCMemory(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags)
 {
 	uint64_t a[] = {(uintptr_t)virPtr, (uint64_t)size, (uint64_t)alignment, (uintptr_t)expectPtr, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtReserveMemAddressNoUCMemory, a);
 }
 
-EXPORT aclError aclrtReleaseMemAddress(void* virPtr)
+static aclError original_aclrtReserveMemAddressNoUCMemory(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags)
+{
+	return do_aclrtReserveMemAddressNoUCMemory(virPtr, size, alignment, expectPtr, flags);
+}
+
+EXPORT aclError aclrtReserveMemAddressNoUCMemory(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags)
+{
+	HOOKABLE(aclrtReserveMemAddressNoUCMemory, virPtr, size, alignment, expectPtr, flags);
+}
+
+INLINE aclError do_aclrtReleaseMemAddress(void* virPtr)
 {
 	uint64_t a[] = {(uintptr_t)virPtr};
 	return (aclError)call(ROPEWAY_aclrtReleaseMemAddress, a);
 }
 
-EXPORT aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMemProp* prop, uint64_t flags)
+static aclError original_aclrtReleaseMemAddress(void* virPtr)
+{
+	return do_aclrtReleaseMemAddress(virPtr);
+}
+
+EXPORT aclError aclrtReleaseMemAddress(void* virPtr)
+{
+	HOOKABLE(aclrtReleaseMemAddress, virPtr);
+}
+
+INLINE aclError do_aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMemProp* prop, uint64_t flags)
 {
 	uint64_t a[] = {(uintptr_t)handle, (uint64_t)size, (uintptr_t)prop, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtMallocPhysical, a);
 }
 
-EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
+static aclError original_aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMemProp* prop, uint64_t flags)
+{
+	return do_aclrtMallocPhysical(handle, size, prop, flags);
+}
+
+EXPORT aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMemProp* prop, uint64_t flags)
+{
+	HOOKABLE(aclrtMallocPhysical, handle, size, prop, flags);
+}
+
+INLINE aclError do_aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
 	uint64_t a[] = {(uintptr_t)handle};
 	return (aclError)call(ROPEWAY_aclrtFreePhysical, a);
 }
 
-EXPORT aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+static aclError original_aclrtFreePhysical(aclrtDrvMemHandle handle)
+{
+	return do_aclrtFreePhysical(handle);
+}
+
+EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
+{
+	HOOKABLE(aclrtFreePhysical, handle);
+}
+
+INLINE aclError do_aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
 	uint64_t a[] = {(uintptr_t)virPtr, (uint64_t)size, (uint64_t)offset, (uintptr_t)handle, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtMapMem, a);
 }
 
-EXPORT aclError aclrtMemMapNoAccess(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+static aclError original_aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+{
+	return do_aclrtMapMem(virPtr, size, offset, handle, flags);
+}
+
+EXPORT aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+{
+	HOOKABLE(aclrtMapMem, virPtr, size, offset, handle, flags);
+}
+
+INLINE aclError do_aclrtMemMapNoAccess(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
 	uint64_t a[] = {(uintptr_t)virPtr, (uint64_t)size, (uint64_t)offset, (uintptr_t)handle, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtMemMapNoAccess, a);
 }
 
-EXPORT aclError aclrtUnmapMem(void* virPtr)
+static aclError original_aclrtMemMapNoAccess(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+{
+	return do_aclrtMemMapNoAccess(virPtr, size, offset, handle, flags);
+}
+
+EXPORT aclError aclrtMemMapNoAccess(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+{
+	HOOKABLE(aclrtMemMapNoAccess, virPtr, size, offset, handle, flags);
+}
+
+INLINE aclError do_aclrtUnmapMem(void* virPtr)
 {
 	uint64_t a[] = {(uintptr_t)virPtr};
 	return (aclError)call(ROPEWAY_aclrtUnmapMem, a);
 }
 
-EXPORT aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t* shareableHandle)
+static aclError original_aclrtUnmapMem(void* virPtr)
+{
+	return do_aclrtUnmapMem(virPtr);
+}
+
+EXPORT aclError aclrtUnmapMem(void* virPtr)
+{
+	HOOKABLE(aclrtUnmapMem, virPtr);
+}
+
+INLINE aclError do_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t* shareableHandle)
 {
 	uint64_t a[] = {(uintptr_t)handle, (uint64_t)handleType, (uint64_t)flags, (uintptr_t)shareableHandle};
 	return (aclError)call(ROPEWAY_aclrtMemExportToShareableHandle, a);
 }
 
-EXPORT aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType, void* shareableHandle)
+static aclError original_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t* shareableHandle)
+{
+	return do_aclrtMemExportToShareableHandle(handle, handleType, flags, shareableHandle);
+}
+
+EXPORT aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t* shareableHandle)
+{
+	HOOKABLE(aclrtMemExportToShareableHandle, handle, handleType, flags, shareableHandle);
+}
+
+INLINE aclError do_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType, void* shareableHandle)
 {
 	uint64_t a[] = {(uintptr_t)handle, (uint64_t)flags, (uint64_t)shareType, (uintptr_t)shareableHandle};
 	return (aclError)call(ROPEWAY_aclrtMemExportToShareableHandleV2, a);
 }
 
-EXPORT aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid, size_t pidNum)
+static aclError original_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType, void* shareableHandle)
+{
+	return do_aclrtMemExportToShareableHandleV2(handle, flags, shareType, shareableHandle);
+}
+
+EXPORT aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType, void* shareableHandle)
+{
+	HOOKABLE(aclrtMemExportToShareableHandleV2, handle, flags, shareType, shareableHandle);
+}
+
+INLINE aclError do_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid, size_t pidNum)
 {
 	uint64_t a[] = {(uint64_t)shareableHandle, (uintptr_t)pid, (uint64_t)pidNum};
 	return (aclError)call(ROPEWAY_aclrtMemSetPidToShareableHandle, a);
 }
 
-EXPORT aclError aclrtMemSetPidToShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, int32_t* pid, size_t pidNum)
+static aclError original_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid, size_t pidNum)
+{
+	return do_aclrtMemSetPidToShareableHandle(shareableHandle, pid, pidNum);
+}
+
+EXPORT aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid, size_t pidNum)
+{
+	HOOKABLE(aclrtMemSetPidToShareableHandle, shareableHandle, pid, pidNum);
+}
+
+INLINE aclError do_aclrtMemSetPidToShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, int32_t* pid, size_t pidNum)
 {
 	uint64_t a[] = {(uintptr_t)shareableHandle, (uint64_t)shareType, (uintptr_t)pid, (uint64_t)pidNum};
 	return (aclError)call(ROPEWAY_aclrtMemSetPidToShareableHandleV2, a);
 }
 
-EXPORT aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle* handle)
+static aclError original_aclrtMemSetPidToShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, int32_t* pid, size_t pidNum)
+{
+	return do_aclrtMemSetPidToShareableHandleV2(shareableHandle, shareType, pid, pidNum);
+}
+
+EXPORT aclError aclrtMemSetPidToShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, int32_t* pid, size_t pidNum)
+{
+	HOOKABLE(aclrtMemSetPidToShareableHandleV2, shareableHandle, shareType, pid, pidNum);
+}
+
+INLINE aclError do_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle* handle)
 {
 	uint64_t a[] = {(uint64_t)shareableHandle, (uint64_t)deviceId, (uintptr_t)handle};
 	return (aclError)call(ROPEWAY_aclrtMemImportFromShareableHandle, a);
 }
 
-EXPORT aclError aclrtMemImportFromShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle* handle)
+static aclError original_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle* handle)
+{
+	return do_aclrtMemImportFromShareableHandle(shareableHandle, deviceId, handle);
+}
+
+EXPORT aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle* handle)
+{
+	HOOKABLE(aclrtMemImportFromShareableHandle, shareableHandle, deviceId, handle);
+}
+
+INLINE aclError do_aclrtMemImportFromShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle* handle)
 {
 	uint64_t a[] = {(uintptr_t)shareableHandle, (uint64_t)shareType, (uint64_t)flags, (uintptr_t)handle};
 	return (aclError)call(ROPEWAY_aclrtMemImportFromShareableHandleV2, a);
 }
 
-EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGranularityOptions option, size_t* granularity)
+static aclError original_aclrtMemImportFromShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle* handle)
+{
+	return do_aclrtMemImportFromShareableHandleV2(shareableHandle, shareType, flags, handle);
+}
+
+EXPORT aclError aclrtMemImportFromShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle* handle)
+{
+	HOOKABLE(aclrtMemImportFromShareableHandleV2, shareableHandle, shareType, flags, handle);
+}
+
+INLINE aclError do_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGranularityOptions option, size_t* granularity)
 {
 	uint64_t a[] = {(uintptr_t)prop, (uint64_t)option, (uintptr_t)granularity};
 	return (aclError)call(ROPEWAY_aclrtMemGetAllocationGranularity, a);
 }
 
-EXPORT aclError aclrtMemSetAccess(void* virPtr, size_t size, aclrtMemAccessDesc* desc, size_t count)
+static aclError original_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGranularityOptions option, size_t* granularity)
+{
+	return do_aclrtMemGetAllocationGranularity(prop, option, granularity);
+}
+
+EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop, aclrtMemGranularityOptions option, size_t* granularity)
+{
+	HOOKABLE(aclrtMemGetAllocationGranularity, prop, option, granularity);
+}
+
+INLINE aclError do_aclrtMemSetAccess(void* virPtr, size_t size, aclrtMemAccessDesc* desc, size_t count)
 {
 	uint64_t a[] = {(uintptr_t)virPtr, (uint64_t)size, (uintptr_t)desc, (uint64_t)count};
 	return (aclError)call(ROPEWAY_aclrtMemSetAccess, a);
 }
 
-EXPORT aclError aclrtMemGetAccess(void* virPtr, aclrtMemLocation* location, uint64_t* flag)
+static aclError original_aclrtMemSetAccess(void* virPtr, size_t size, aclrtMemAccessDesc* desc, size_t count)
+{
+	return do_aclrtMemSetAccess(virPtr, size, desc, count);
+}
+
+EXPORT aclError aclrtMemSetAccess(void* virPtr, size_t size, aclrtMemAccessDesc* desc, size_t count)
+{
+	HOOKABLE(aclrtMemSetAccess, virPtr, size, desc, count);
+}
+
+INLINE aclError do_aclrtMemGetAccess(void* virPtr, aclrtMemLocation* location, uint64_t* flag)
 {
 	uint64_t a[] = {(uintptr_t)virPtr, (uintptr_t)location, (uintptr_t)flag};
 	return (aclError)call(ROPEWAY_aclrtMemGetAccess, a);
 }
 
-EXPORT aclError aclrtMemRetainAllocationHandle(void* virPtr, aclrtDrvMemHandle* handle)
+static aclError original_aclrtMemGetAccess(void* virPtr, aclrtMemLocation* location, uint64_t* flag)
+{
+	return do_aclrtMemGetAccess(virPtr, location, flag);
+}
+
+EXPORT aclError aclrtMemGetAccess(void* virPtr, aclrtMemLocation* location, uint64_t* flag)
+{
+	HOOKABLE(aclrtMemGetAccess, virPtr, location, flag);
+}
+
+INLINE aclError do_aclrtMemRetainAllocationHandle(void* virPtr, aclrtDrvMemHandle* handle)
 {
 	uint64_t a[] = {(uintptr_t)virPtr, (uintptr_t)handle};
 	return (aclError)call(ROPEWAY_aclrtMemRetainAllocationHandle, a);
 }
 
-EXPORT aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp* prop)
+static aclError original_aclrtMemRetainAllocationHandle(void* virPtr, aclrtDrvMemHandle* handle)
+{
+	return do_aclrtMemRetainAllocationHandle(virPtr, handle);
+}
+
+EXPORT aclError aclrtMemRetainAllocationHandle(void* virPtr, aclrtDrvMemHandle* handle)
+{
+	HOOKABLE(aclrtMemRetainAllocationHandle, virPtr, handle);
+}
+
+INLINE aclError do_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp* prop)
 {
 	uint64_t a[] = {(uintptr_t)handle, (uintptr_t)prop};
 	return (aclError)call(ROPEWAY_aclrtMemGetAllocationPropertiesFromHandle, a);
 }
 
-EXPORT aclError aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* psize)
+static aclError original_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp* prop)
+{
+	return do_aclrtMemGetAllocationPropertiesFromHandle(handle, prop);
+}
+
+EXPORT aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp* prop)
+{
+	HOOKABLE(aclrtMemGetAllocationPropertiesFromHandle, handle, prop);
+}
+
+INLINE aclError do_aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* psize)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uintptr_t)pbase, (uintptr_t)psize};
 	return (aclError)call(ROPEWAY_aclrtMemGetAddressRange, a);
 }
 
-EXPORT aclError aclrtMemMapSelectedLink(void* virPtrDst, size_t size, void* virPtrSrc, uint32_t linkIdx)
+static aclError original_aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* psize)
+{
+	return do_aclrtMemGetAddressRange(ptr, pbase, psize);
+}
+
+EXPORT aclError aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* psize)
+{
+	HOOKABLE(aclrtMemGetAddressRange, ptr, pbase, psize);
+}
+
+INLINE aclError do_aclrtMemMapSelectedLink(void* virPtrDst, size_t size, void* virPtrSrc, uint32_t linkIdx)
 {
 	uint64_t a[] = {(uintptr_t)virPtrDst, (uint64_t)size, (uintptr_t)virPtrSrc, (uint64_t)linkIdx};
 	return (aclError)call(ROPEWAY_aclrtMemMapSelectedLink, a);
 }
 
-EXPORT aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink)
+static aclError original_aclrtMemMapSelectedLink(void* virPtrDst, size_t size, void* virPtrSrc, uint32_t linkIdx)
+{
+	return do_aclrtMemMapSelectedLink(virPtrDst, size, virPtrSrc, linkIdx);
+}
+
+EXPORT aclError aclrtMemMapSelectedLink(void* virPtrDst, size_t size, void* virPtrSrc, uint32_t linkIdx)
+{
+	HOOKABLE(aclrtMemMapSelectedLink, virPtrDst, size, virPtrSrc, linkIdx);
+}
+
+INLINE aclError do_aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink)
 {
 	uint64_t a[] = {(uintptr_t)handle, (uint64_t)adviceLink};
 	return (aclError)call(ROPEWAY_aclrtMemMapSetLink, a);
 }
 
-EXPORT aclrtAllocatorDesc aclrtAllocatorCreateDesc(void)
+static aclError original_aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink)
+{
+	return do_aclrtMemMapSetLink(handle, adviceLink);
+}
+
+EXPORT aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink)
+{
+	HOOKABLE(aclrtMemMapSetLink, handle, adviceLink);
+}
+
+INLINE aclrtAllocatorDesc do_aclrtAllocatorCreateDesc(void)
 {
 	return (aclrtAllocatorDesc)(uintptr_t)call(ROPEWAY_aclrtAllocatorCreateDesc, NULL);
 }
 
-EXPORT aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
+static aclrtAllocatorDesc original_aclrtAllocatorCreateDesc(void)
+{
+	return do_aclrtAllocatorCreateDesc();
+}
+
+EXPORT aclrtAllocatorDesc aclrtAllocatorCreateDesc(void)
+{
+	HOOKABLE(aclrtAllocatorCreateDesc);
+}
+
+INLINE aclError do_aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
 {
 	uint64_t a[] = {(uintptr_t)allocatorDesc};
 	return (aclError)call(ROPEWAY_aclrtAllocatorDestroyDesc, a);
 }
 
-EXPORT aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
+static aclError original_aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
+{
+	return do_aclrtAllocatorDestroyDesc(allocatorDesc);
+}
+
+EXPORT aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
+{
+	HOOKABLE(aclrtAllocatorDestroyDesc, allocatorDesc);
+}
+
+INLINE aclError do_aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
 {
 	uint64_t a[] = {(uintptr_t)allocatorDesc, (uintptr_t)allocator};
 	return (aclError)call(ROPEWAY_aclrtAllocatorSetObjToDesc, a);
 }
 
-EXPORT aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
+static aclError original_aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
+{
+	return do_aclrtAllocatorSetObjToDesc(allocatorDesc, allocator);
+}
+
+EXPORT aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
+{
+	HOOKABLE(aclrtAllocatorSetObjToDesc, allocatorDesc, allocator);
+}
+
+INLINE aclError do_aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
 {
 	uint64_t a[] = {(uintptr_t)allocatorDesc, (uintptr_t)func};
 	return (aclError)call(ROPEWAY_aclrtAllocatorSetAllocFuncToDesc, a);
 }
 
-EXPORT aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
+static aclError original_aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
+{
+	return do_aclrtAllocatorSetAllocFuncToDesc(allocatorDesc, func);
+}
+
+EXPORT aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
+{
+	HOOKABLE(aclrtAllocatorSetAllocFuncToDesc, allocatorDesc, func);
+}
+
+INLINE aclError do_aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
 {
 	uint64_t a[] = {(uintptr_t)allocatorDesc, (uintptr_t)func};
 	return (aclError)call(ROPEWAY_aclrtAllocatorSetFreeFuncToDesc, a);
 }
 
-EXPORT aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func)
+static aclError original_aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
+{
+	return do_aclrtAllocatorSetFreeFuncToDesc(allocatorDesc, func);
+}
+
+EXPORT aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
+{
+	HOOKABLE(aclrtAllocatorSetFreeFuncToDesc, allocatorDesc, func);
+}
+
+INLINE aclError do_aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func)
 {
 	uint64_t a[] = {(uintptr_t)allocatorDesc, (uintptr_t)func};
 	return (aclError)call(ROPEWAY_aclrtAllocatorSetAllocAdviseFuncToDesc, a);
 }
 
-EXPORT aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func)
+static aclError original_aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func)
+{
+	return do_aclrtAllocatorSetAllocAdviseFuncToDesc(allocatorDesc, func);
+}
+
+EXPORT aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func)
+{
+	HOOKABLE(aclrtAllocatorSetAllocAdviseFuncToDesc, allocatorDesc, func);
+}
+
+INLINE aclError do_aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func)
 {
 	uint64_t a[] = {(uintptr_t)allocatorDesc, (uintptr_t)func};
 	return (aclError)call(ROPEWAY_aclrtAllocatorSetGetAddrFromBlockFuncToDesc, a);
 }
 
-EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
+static aclError original_aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func)
+{
+	return do_aclrtAllocatorSetGetAddrFromBlockFuncToDesc(allocatorDesc, func);
+}
+
+EXPORT aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func)
+{
+	HOOKABLE(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, allocatorDesc, func);
+}
+
+INLINE aclError do_aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)allocatorDesc};
 	return (aclError)call(ROPEWAY_aclrtAllocatorRegister, a);
 }
 
-EXPORT aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc* allocatorDesc, aclrtAllocator* allocator, aclrtAllocatorAllocFunc* allocFunc, aclrtAllocatorFreeFunc* freeFunc, aclrtAllocatorAllocAdviseFunc* allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc* getAddrFromBlockFunc)
+static aclError original_aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
+{
+	return do_aclrtAllocatorRegister(stream, allocatorDesc);
+}
+
+EXPORT aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
+{
+	HOOKABLE(aclrtAllocatorRegister, stream, allocatorDesc);
+}
+
+INLINE aclError do_aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc* allocatorDesc, aclrtAllocator* allocator, aclrtAllocatorAllocFunc* allocFunc, aclrtAllocatorFreeFunc* freeFunc, aclrtAllocatorAllocAdviseFunc* allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc* getAddrFromBlockFunc)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)allocatorDesc, (uintptr_t)allocator, (uintptr_t)allocFunc, (uintptr_t)freeFunc, (uintptr_t)allocAdviseFunc, (uintptr_t)getAddrFromBlockFunc};
 	return (aclError)call(ROPEWAY_aclrtAllocatorGetByStream, a);
 }
 
-EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
+static aclError original_aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc* allocatorDesc, aclrtAllocator* allocator, aclrtAllocatorAllocFunc* allocFunc, aclrtAllocatorFreeFunc* freeFunc, aclrtAllocatorAllocAdviseFunc* allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc* getAddrFromBlockFunc)
+{
+	return do_aclrtAllocatorGetByStream(stream, allocatorDesc, allocator, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc);
+}
+
+EXPORT aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc* allocatorDesc, aclrtAllocator* allocator, aclrtAllocatorAllocFunc* allocFunc, aclrtAllocatorFreeFunc* freeFunc, aclrtAllocatorAllocAdviseFunc* allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc* getAddrFromBlockFunc)
+{
+	HOOKABLE(aclrtAllocatorGetByStream, stream, allocatorDesc, allocator, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc);
+}
+
+INLINE aclError do_aclrtAllocatorUnregister(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtAllocatorUnregister, a);
+}
+
+static aclError original_aclrtAllocatorUnregister(aclrtStream stream)
+{
+	return do_aclrtAllocatorUnregister(stream);
+}
+
+EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
+{
+	HOOKABLE(aclrtAllocatorUnregister, stream);
 }
 
 EXPORT aclError aclInit(const char* configPath)
@@ -652,824 +1660,2194 @@ EXPORT aclError aclFinalizeCallbackUnRegister(aclRegisterCallbackType type, aclF
 	return (aclError)call(ROPEWAY_aclFinalizeCallbackUnRegister, a);
 }
 
-EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value)
+INLINE aclError do_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value)
 {
 	uint64_t a[] = {(uint64_t)opt, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtGetSysParamOpt, a);
 }
 
-EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
+static aclError original_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value)
+{
+	return do_aclrtGetSysParamOpt(opt, value);
+}
+
+EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value)
+{
+	HOOKABLE(aclrtGetSysParamOpt, opt, value);
+}
+
+INLINE aclError do_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
 	uint64_t a[] = {(uint64_t)opt, (uint64_t)value};
 	return (aclError)call(ROPEWAY_aclrtSetSysParamOpt, a);
 }
 
-EXPORT aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t* value)
+static aclError original_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
+{
+	return do_aclrtSetSysParamOpt(opt, value);
+}
+
+EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
+{
+	HOOKABLE(aclrtSetSysParamOpt, opt, value);
+}
+
+INLINE aclError do_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t* value)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)type, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtGetDeviceResLimit, a);
 }
 
-EXPORT aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
+static aclError original_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t* value)
+{
+	return do_aclrtGetDeviceResLimit(deviceId, type, value);
+}
+
+EXPORT aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t* value)
+{
+	HOOKABLE(aclrtGetDeviceResLimit, deviceId, type, value);
+}
+
+INLINE aclError do_aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)type, (uint64_t)value};
 	return (aclError)call(ROPEWAY_aclrtSetDeviceResLimit, a);
 }
 
-EXPORT aclError aclrtResetDeviceResLimit(int32_t deviceId)
+static aclError original_aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
+{
+	return do_aclrtSetDeviceResLimit(deviceId, type, value);
+}
+
+EXPORT aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
+{
+	HOOKABLE(aclrtSetDeviceResLimit, deviceId, type, value);
+}
+
+INLINE aclError do_aclrtResetDeviceResLimit(int32_t deviceId)
 {
 	uint64_t a[] = {(uint64_t)deviceId};
 	return (aclError)call(ROPEWAY_aclrtResetDeviceResLimit, a);
 }
 
-EXPORT aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t* value)
+static aclError original_aclrtResetDeviceResLimit(int32_t deviceId)
+{
+	return do_aclrtResetDeviceResLimit(deviceId);
+}
+
+EXPORT aclError aclrtResetDeviceResLimit(int32_t deviceId)
+{
+	HOOKABLE(aclrtResetDeviceResLimit, deviceId);
+}
+
+INLINE aclError do_aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t* value)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uint64_t)type, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtGetStreamResLimit, a);
 }
 
-EXPORT aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
+static aclError original_aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t* value)
+{
+	return do_aclrtGetStreamResLimit(stream, type, value);
+}
+
+EXPORT aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t* value)
+{
+	HOOKABLE(aclrtGetStreamResLimit, stream, type, value);
+}
+
+INLINE aclError do_aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uint64_t)type, (uint64_t)value};
 	return (aclError)call(ROPEWAY_aclrtSetStreamResLimit, a);
 }
 
-EXPORT aclError aclrtResetStreamResLimit(aclrtStream stream)
+static aclError original_aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
+{
+	return do_aclrtSetStreamResLimit(stream, type, value);
+}
+
+EXPORT aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
+{
+	HOOKABLE(aclrtSetStreamResLimit, stream, type, value);
+}
+
+INLINE aclError do_aclrtResetStreamResLimit(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtResetStreamResLimit, a);
 }
 
-EXPORT aclError aclrtUseStreamResInCurrentThread(aclrtStream stream)
+static aclError original_aclrtResetStreamResLimit(aclrtStream stream)
+{
+	return do_aclrtResetStreamResLimit(stream);
+}
+
+EXPORT aclError aclrtResetStreamResLimit(aclrtStream stream)
+{
+	HOOKABLE(aclrtResetStreamResLimit, stream);
+}
+
+INLINE aclError do_aclrtUseStreamResInCurrentThread(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtUseStreamResInCurrentThread, a);
 }
 
-EXPORT aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
+static aclError original_aclrtUseStreamResInCurrentThread(aclrtStream stream)
+{
+	return do_aclrtUseStreamResInCurrentThread(stream);
+}
+
+EXPORT aclError aclrtUseStreamResInCurrentThread(aclrtStream stream)
+{
+	HOOKABLE(aclrtUseStreamResInCurrentThread, stream);
+}
+
+INLINE aclError do_aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtUnuseStreamResInCurrentThread, a);
 }
 
-EXPORT aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t* value)
+static aclError original_aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
+{
+	return do_aclrtUnuseStreamResInCurrentThread(stream);
+}
+
+EXPORT aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
+{
+	HOOKABLE(aclrtUnuseStreamResInCurrentThread, stream);
+}
+
+INLINE aclError do_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t* value)
 {
 	uint64_t a[] = {(uint64_t)type, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtGetResInCurrentThread, a);
 }
 
-EXPORT aclError aclrtSetDevice(int32_t deviceId)
+static aclError original_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t* value)
+{
+	return do_aclrtGetResInCurrentThread(type, value);
+}
+
+EXPORT aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t* value)
+{
+	HOOKABLE(aclrtGetResInCurrentThread, type, value);
+}
+
+INLINE aclError do_aclrtSetDevice(int32_t deviceId)
 {
 	uint64_t a[] = {(uint64_t)deviceId};
 	return (aclError)call_setup(ROPEWAY_aclrtSetDevice, a);
 }
 
-EXPORT aclError aclrtResetDevice(int32_t deviceId)
+static aclError original_aclrtSetDevice(int32_t deviceId)
+{
+	return do_aclrtSetDevice(deviceId);
+}
+
+EXPORT aclError aclrtSetDevice(int32_t deviceId)
+{
+	HOOKABLE(aclrtSetDevice, deviceId);
+}
+
+INLINE aclError do_aclrtResetDevice(int32_t deviceId)
 {
 	uint64_t a[] = {(uint64_t)deviceId};
 	return (aclError)call(ROPEWAY_aclrtResetDevice, a);
 }
 
-EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
+static aclError original_aclrtResetDevice(int32_t deviceId)
+{
+	return do_aclrtResetDevice(deviceId);
+}
+
+EXPORT aclError aclrtResetDevice(int32_t deviceId)
+{
+	HOOKABLE(aclrtResetDevice, deviceId);
+}
+
+INLINE aclError do_aclrtResetDeviceForce(int32_t deviceId)
 {
 	uint64_t a[] = {(uint64_t)deviceId};
 	return (aclError)call(ROPEWAY_aclrtResetDeviceForce, a);
 }
 
-EXPORT aclError aclrtGetDevice(int32_t* deviceId)
+static aclError original_aclrtResetDeviceForce(int32_t deviceId)
+{
+	return do_aclrtResetDeviceForce(deviceId);
+}
+
+EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
+{
+	HOOKABLE(aclrtResetDeviceForce, deviceId);
+}
+
+INLINE aclError do_aclrtGetDevice(int32_t* deviceId)
 {
 	uint64_t a[] = {(uintptr_t)deviceId};
 	return (aclError)call(ROPEWAY_aclrtGetDevice, a);
 }
 
-EXPORT aclError aclrtGetRunMode(aclrtRunMode* runMode)
+static aclError original_aclrtGetDevice(int32_t* deviceId)
+{
+	return do_aclrtGetDevice(deviceId);
+}
+
+EXPORT aclError aclrtGetDevice(int32_t* deviceId)
+{
+	HOOKABLE(aclrtGetDevice, deviceId);
+}
+
+INLINE aclError do_aclrtGetRunMode(aclrtRunMode* runMode)
 {
 	uint64_t a[] = {(uintptr_t)runMode};
 	return (aclError)call(ROPEWAY_aclrtGetRunMode, a);
 }
 
-EXPORT aclError aclrtSynchronizeDevice(void)
+static aclError original_aclrtGetRunMode(aclrtRunMode* runMode)
+{
+	return do_aclrtGetRunMode(runMode);
+}
+
+EXPORT aclError aclrtGetRunMode(aclrtRunMode* runMode)
+{
+	HOOKABLE(aclrtGetRunMode, runMode);
+}
+
+INLINE aclError do_aclrtSynchronizeDevice(void)
 {
 	return (aclError)call(ROPEWAY_aclrtSynchronizeDevice, NULL);
 }
 
-EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
+static aclError original_aclrtSynchronizeDevice(void)
+{
+	return do_aclrtSynchronizeDevice();
+}
+
+EXPORT aclError aclrtSynchronizeDevice(void)
+{
+	HOOKABLE(aclrtSynchronizeDevice);
+}
+
+INLINE aclError do_aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 {
 	uint64_t a[] = {(uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtSynchronizeDeviceWithTimeout, a);
 }
 
-EXPORT aclError aclrtSetTsDevice(aclrtTsId tsId)
+static aclError original_aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
+{
+	return do_aclrtSynchronizeDeviceWithTimeout(timeout);
+}
+
+EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
+{
+	HOOKABLE(aclrtSynchronizeDeviceWithTimeout, timeout);
+}
+
+INLINE aclError do_aclrtSetTsDevice(aclrtTsId tsId)
 {
 	uint64_t a[] = {(uint64_t)tsId};
 	return (aclError)call(ROPEWAY_aclrtSetTsDevice, a);
 }
 
-EXPORT aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo)
+static aclError original_aclrtSetTsDevice(aclrtTsId tsId)
+{
+	return do_aclrtSetTsDevice(tsId);
+}
+
+EXPORT aclError aclrtSetTsDevice(aclrtTsId tsId)
+{
+	HOOKABLE(aclrtSetTsDevice, tsId);
+}
+
+INLINE aclError do_aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)utilizationInfo};
 	return (aclError)call(ROPEWAY_aclrtGetDeviceUtilizationRate, a);
 }
 
-EXPORT aclError aclrtGetDeviceCount(uint32_t* count)
+static aclError original_aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo)
+{
+	return do_aclrtGetDeviceUtilizationRate(deviceId, utilizationInfo);
+}
+
+EXPORT aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo)
+{
+	HOOKABLE(aclrtGetDeviceUtilizationRate, deviceId, utilizationInfo);
+}
+
+INLINE aclError do_aclrtGetDeviceCount(uint32_t* count)
 {
 	uint64_t a[] = {(uintptr_t)count};
 	return (aclError)call(ROPEWAY_aclrtGetDeviceCount, a);
 }
 
-EXPORT aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
+static aclError original_aclrtGetDeviceCount(uint32_t* count)
+{
+	return do_aclrtGetDeviceCount(count);
+}
+
+EXPORT aclError aclrtGetDeviceCount(uint32_t* count)
+{
+	HOOKABLE(aclrtGetDeviceCount, count);
+}
+
+INLINE aclError do_aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
 	uint64_t a[] = {(uintptr_t)canAccessPeer, (uint64_t)deviceId, (uint64_t)peerDeviceId};
 	return (aclError)call(ROPEWAY_aclrtDeviceCanAccessPeer, a);
 }
 
-EXPORT aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
+static aclError original_aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
+{
+	return do_aclrtDeviceCanAccessPeer(canAccessPeer, deviceId, peerDeviceId);
+}
+
+EXPORT aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
+{
+	HOOKABLE(aclrtDeviceCanAccessPeer, canAccessPeer, deviceId, peerDeviceId);
+}
+
+INLINE aclError do_aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
 {
 	uint64_t a[] = {(uint64_t)peerDeviceId, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtDeviceEnablePeerAccess, a);
 }
 
-EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
+static aclError original_aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
+{
+	return do_aclrtDeviceEnablePeerAccess(peerDeviceId, flags);
+}
+
+EXPORT aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
+{
+	HOOKABLE(aclrtDeviceEnablePeerAccess, peerDeviceId, flags);
+}
+
+INLINE aclError do_aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 {
 	uint64_t a[] = {(uint64_t)peerDeviceId};
 	return (aclError)call(ROPEWAY_aclrtDeviceDisablePeerAccess, a);
 }
 
-EXPORT aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t* status)
+static aclError original_aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
+{
+	return do_aclrtDeviceDisablePeerAccess(peerDeviceId);
+}
+
+EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
+{
+	HOOKABLE(aclrtDeviceDisablePeerAccess, peerDeviceId);
+}
+
+INLINE aclError do_aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t* status)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)peerDeviceId, (uintptr_t)status};
 	return (aclError)call(ROPEWAY_aclrtDevicePeerAccessStatus, a);
 }
 
-EXPORT aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
+static aclError original_aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t* status)
+{
+	return do_aclrtDevicePeerAccessStatus(deviceId, peerDeviceId, status);
+}
+
+EXPORT aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t* status)
+{
+	HOOKABLE(aclrtDevicePeerAccessStatus, deviceId, peerDeviceId, status);
+}
+
+INLINE aclError do_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
 {
 	uint64_t a[] = {(uint64_t)mode};
 	return (aclError)call(ROPEWAY_aclrtSetDeviceSatMode, a);
 }
 
-EXPORT aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode)
+static aclError original_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
+{
+	return do_aclrtSetDeviceSatMode(mode);
+}
+
+EXPORT aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
+{
+	HOOKABLE(aclrtSetDeviceSatMode, mode);
+}
+
+INLINE aclError do_aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode)
 {
 	uint64_t a[] = {(uintptr_t)mode};
 	return (aclError)call(ROPEWAY_aclrtGetDeviceSatMode, a);
 }
 
-EXPORT aclError aclrtGetOverflowStatus(void* outputAddr, size_t outputSize, aclrtStream stream)
+static aclError original_aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode)
+{
+	return do_aclrtGetDeviceSatMode(mode);
+}
+
+EXPORT aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode)
+{
+	HOOKABLE(aclrtGetDeviceSatMode, mode);
+}
+
+INLINE aclError do_aclrtGetOverflowStatus(void* outputAddr, size_t outputSize, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)outputAddr, (uint64_t)outputSize, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtGetOverflowStatus, a);
 }
 
-EXPORT aclError aclrtResetOverflowStatus(aclrtStream stream)
+static aclError original_aclrtGetOverflowStatus(void* outputAddr, size_t outputSize, aclrtStream stream)
+{
+	return do_aclrtGetOverflowStatus(outputAddr, outputSize, stream);
+}
+
+EXPORT aclError aclrtGetOverflowStatus(void* outputAddr, size_t outputSize, aclrtStream stream)
+{
+	HOOKABLE(aclrtGetOverflowStatus, outputAddr, outputSize, stream);
+}
+
+INLINE aclError do_aclrtResetOverflowStatus(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtResetOverflowStatus, a);
 }
 
-EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus)
+static aclError original_aclrtResetOverflowStatus(aclrtStream stream)
+{
+	return do_aclrtResetOverflowStatus(stream);
+}
+
+EXPORT aclError aclrtResetOverflowStatus(aclrtStream stream)
+{
+	HOOKABLE(aclrtResetOverflowStatus, stream);
+}
+
+INLINE aclError do_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)deviceStatus};
 	return (aclError)call(ROPEWAY_aclrtQueryDeviceStatus, a);
 }
 
-EXPORT aclError aclrtDeviceGetBareTgid(int32_t* pid)
+static aclError original_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus)
+{
+	return do_aclrtQueryDeviceStatus(deviceId, deviceStatus);
+}
+
+EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus)
+{
+	HOOKABLE(aclrtQueryDeviceStatus, deviceId, deviceStatus);
+}
+
+INLINE aclError do_aclrtDeviceGetBareTgid(int32_t* pid)
 {
 	uint64_t a[] = {(uintptr_t)pid};
 	return (aclError)call(ROPEWAY_aclrtDeviceGetBareTgid, a);
 }
 
-EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value)
+static aclError original_aclrtDeviceGetBareTgid(int32_t* pid)
+{
+	return do_aclrtDeviceGetBareTgid(pid);
+}
+
+EXPORT aclError aclrtDeviceGetBareTgid(int32_t* pid)
+{
+	HOOKABLE(aclrtDeviceGetBareTgid, pid);
+}
+
+INLINE aclError do_aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)attr, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtGetDeviceInfo, a);
 }
 
-EXPORT aclError aclrtDeviceGetStreamPriorityRange(int32_t* leastPriority, int32_t* greatestPriority)
+static aclError original_aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value)
+{
+	return do_aclrtGetDeviceInfo(deviceId, attr, value);
+}
+
+EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value)
+{
+	HOOKABLE(aclrtGetDeviceInfo, deviceId, attr, value);
+}
+
+INLINE aclError do_aclrtDeviceGetStreamPriorityRange(int32_t* leastPriority, int32_t* greatestPriority)
 {
 	uint64_t a[] = {(uintptr_t)leastPriority, (uintptr_t)greatestPriority};
 	return (aclError)call(ROPEWAY_aclrtDeviceGetStreamPriorityRange, a);
 }
 
-EXPORT aclError aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t* value)
+static aclError original_aclrtDeviceGetStreamPriorityRange(int32_t* leastPriority, int32_t* greatestPriority)
+{
+	return do_aclrtDeviceGetStreamPriorityRange(leastPriority, greatestPriority);
+}
+
+EXPORT aclError aclrtDeviceGetStreamPriorityRange(int32_t* leastPriority, int32_t* greatestPriority)
+{
+	HOOKABLE(aclrtDeviceGetStreamPriorityRange, leastPriority, greatestPriority);
+}
+
+INLINE aclError do_aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t* value)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)devFeatureType, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtGetDeviceCapability, a);
 }
 
-EXPORT aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid* uuid)
+static aclError original_aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t* value)
+{
+	return do_aclrtGetDeviceCapability(deviceId, devFeatureType, value);
+}
+
+EXPORT aclError aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t* value)
+{
+	HOOKABLE(aclrtGetDeviceCapability, deviceId, devFeatureType, value);
+}
+
+INLINE aclError do_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid* uuid)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)uuid};
 	return (aclError)call(ROPEWAY_aclrtDeviceGetUuid, a);
 }
 
-EXPORT aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value)
+static aclError original_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid* uuid)
+{
+	return do_aclrtDeviceGetUuid(deviceId, uuid);
+}
+
+EXPORT aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid* uuid)
+{
+	HOOKABLE(aclrtDeviceGetUuid, deviceId, uuid);
+}
+
+INLINE aclError do_aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value)
 {
 	uint64_t a[] = {(uint64_t)limit, (uint64_t)value};
 	return (aclError)call(ROPEWAY_aclrtDeviceSetLimit, a);
 }
 
-EXPORT aclError aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t* value)
+static aclError original_aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value)
+{
+	return do_aclrtDeviceSetLimit(limit, value);
+}
+
+EXPORT aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value)
+{
+	HOOKABLE(aclrtDeviceSetLimit, limit, value);
+}
+
+INLINE aclError do_aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t* value)
 {
 	uint64_t a[] = {(uint64_t)limit, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtDeviceGetLimit, a);
 }
 
-EXPORT aclError aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
+static aclError original_aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t* value)
+{
+	return do_aclrtDeviceGetLimit(limit, value);
+}
+
+EXPORT aclError aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t* value)
+{
+	HOOKABLE(aclrtDeviceGetLimit, limit, value);
+}
+
+INLINE aclError do_aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)pciBusId, (uint64_t)len};
 	return (aclError)call(ROPEWAY_aclrtDeviceGetPCIBusId, a);
 }
 
-EXPORT aclError aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
+static aclError original_aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
+{
+	return do_aclrtDeviceGetPCIBusId(deviceId, pciBusId, len);
+}
+
+EXPORT aclError aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
+{
+	HOOKABLE(aclrtDeviceGetPCIBusId, deviceId, pciBusId, len);
+}
+
+INLINE aclError do_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
 {
 	uint64_t a[] = {(uintptr_t)pciBusId, (uintptr_t)deviceId};
 	return (aclError)call(ROPEWAY_aclrtDeviceGetByPCIBusId, a);
 }
 
-EXPORT aclError aclrtDeviceGetHostAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations, const uint32_t count, int32_t deviceId)
+static aclError original_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
+{
+	return do_aclrtDeviceGetByPCIBusId(pciBusId, deviceId);
+}
+
+EXPORT aclError aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
+{
+	HOOKABLE(aclrtDeviceGetByPCIBusId, pciBusId, deviceId);
+}
+
+INLINE aclError do_aclrtDeviceGetHostAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations, const uint32_t count, int32_t deviceId)
 {
 	uint64_t a[] = {(uintptr_t)capabilities, (uintptr_t)operations, (uint64_t)count, (uint64_t)deviceId};
 	return (aclError)call(ROPEWAY_aclrtDeviceGetHostAtomicCapabilities, a);
 }
 
-EXPORT aclError aclrtDeviceGetP2PAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations, const uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId)
+static aclError original_aclrtDeviceGetHostAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations, const uint32_t count, int32_t deviceId)
+{
+	return do_aclrtDeviceGetHostAtomicCapabilities(capabilities, operations, count, deviceId);
+}
+
+EXPORT aclError aclrtDeviceGetHostAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations, const uint32_t count, int32_t deviceId)
+{
+	HOOKABLE(aclrtDeviceGetHostAtomicCapabilities, capabilities, operations, count, deviceId);
+}
+
+INLINE aclError do_aclrtDeviceGetP2PAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations, const uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId)
 {
 	uint64_t a[] = {(uintptr_t)capabilities, (uintptr_t)operations, (uint64_t)count, (uint64_t)srcDeviceId, (uint64_t)dstDeviceId};
 	return (aclError)call(ROPEWAY_aclrtDeviceGetP2PAtomicCapabilities, a);
 }
 
-EXPORT aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t* value)
+static aclError original_aclrtDeviceGetP2PAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations, const uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId)
+{
+	return do_aclrtDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDeviceId, dstDeviceId);
+}
+
+EXPORT aclError aclrtDeviceGetP2PAtomicCapabilities(uint32_t* capabilities, const aclrtAtomicOperation* operations, const uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId)
+{
+	HOOKABLE(aclrtDeviceGetP2PAtomicCapabilities, capabilities, operations, count, srcDeviceId, dstDeviceId);
+}
+
+INLINE aclError do_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t* value)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)otherDeviceId, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtGetDevicesTopo, a);
 }
 
-EXPORT aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t* const logicDevId)
+static aclError original_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t* value)
+{
+	return do_aclrtGetDevicesTopo(deviceId, otherDeviceId, value);
+}
+
+EXPORT aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t* value)
+{
+	HOOKABLE(aclrtGetDevicesTopo, deviceId, otherDeviceId, value);
+}
+
+INLINE aclError do_aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t* const logicDevId)
 {
 	uint64_t a[] = {(uint64_t)userDevid, (uintptr_t)logicDevId};
 	return (aclError)call(ROPEWAY_aclrtGetLogicDevIdByUserDevId, a);
 }
 
-EXPORT aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t* const userDevid)
+static aclError original_aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t* const logicDevId)
+{
+	return do_aclrtGetLogicDevIdByUserDevId(userDevid, logicDevId);
+}
+
+EXPORT aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t* const logicDevId)
+{
+	HOOKABLE(aclrtGetLogicDevIdByUserDevId, userDevid, logicDevId);
+}
+
+INLINE aclError do_aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t* const userDevid)
 {
 	uint64_t a[] = {(uint64_t)logicDevId, (uintptr_t)userDevid};
 	return (aclError)call(ROPEWAY_aclrtGetUserDevIdByLogicDevId, a);
 }
 
-EXPORT aclError aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t* const logicDevId)
+static aclError original_aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t* const userDevid)
+{
+	return do_aclrtGetUserDevIdByLogicDevId(logicDevId, userDevid);
+}
+
+EXPORT aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t* const userDevid)
+{
+	HOOKABLE(aclrtGetUserDevIdByLogicDevId, logicDevId, userDevid);
+}
+
+INLINE aclError do_aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t* const logicDevId)
 {
 	uint64_t a[] = {(uint64_t)phyDevId, (uintptr_t)logicDevId};
 	return (aclError)call(ROPEWAY_aclrtGetLogicDevIdByPhyDevId, a);
 }
 
-EXPORT aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t* const phyDevId)
+static aclError original_aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t* const logicDevId)
+{
+	return do_aclrtGetLogicDevIdByPhyDevId(phyDevId, logicDevId);
+}
+
+EXPORT aclError aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t* const logicDevId)
+{
+	HOOKABLE(aclrtGetLogicDevIdByPhyDevId, phyDevId, logicDevId);
+}
+
+INLINE aclError do_aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t* const phyDevId)
 {
 	uint64_t a[] = {(uint64_t)logicDevId, (uintptr_t)phyDevId};
 	return (aclError)call(ROPEWAY_aclrtGetPhyDevIdByLogicDevId, a);
 }
 
-EXPORT aclError aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t* const userDevId)
+static aclError original_aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t* const phyDevId)
+{
+	return do_aclrtGetPhyDevIdByLogicDevId(logicDevId, phyDevId);
+}
+
+EXPORT aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t* const phyDevId)
+{
+	HOOKABLE(aclrtGetPhyDevIdByLogicDevId, logicDevId, phyDevId);
+}
+
+INLINE aclError do_aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t* const userDevId)
 {
 	uint64_t a[] = {(uint64_t)phyDevId, (uintptr_t)userDevId};
 	return (aclError)call(ROPEWAY_aclrtGetUserDevIdByPhyDevId, a);
 }
 
-EXPORT aclError aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t* const phyDevId)
+static aclError original_aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t* const userDevId)
+{
+	return do_aclrtGetUserDevIdByPhyDevId(phyDevId, userDevId);
+}
+
+EXPORT aclError aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t* const userDevId)
+{
+	HOOKABLE(aclrtGetUserDevIdByPhyDevId, phyDevId, userDevId);
+}
+
+INLINE aclError do_aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t* const phyDevId)
 {
 	uint64_t a[] = {(uint64_t)userDevId, (uintptr_t)phyDevId};
 	return (aclError)call(ROPEWAY_aclrtGetPhyDevIdByUserDevId, a);
 }
 
-EXPORT aclError aclrtRegDeviceStateCallback(const char* regName, aclrtDeviceStateCallback callback, void* args)
+static aclError original_aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t* const phyDevId)
+{
+	return do_aclrtGetPhyDevIdByUserDevId(userDevId, phyDevId);
+}
+
+EXPORT aclError aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t* const phyDevId)
+{
+	HOOKABLE(aclrtGetPhyDevIdByUserDevId, userDevId, phyDevId);
+}
+
+INLINE aclError do_aclrtRegDeviceStateCallback(const char* regName, aclrtDeviceStateCallback callback, void* args)
 {
 	uint64_t a[] = {(uintptr_t)regName, (uintptr_t)callback, (uintptr_t)args};
 	return (aclError)call(ROPEWAY_aclrtRegDeviceStateCallback, a);
 }
 
-EXPORT aclError aclrtDeviceL2CacheFlush(void* rsv)
+static aclError original_aclrtRegDeviceStateCallback(const char* regName, aclrtDeviceStateCallback callback, void* args)
+{
+	return do_aclrtRegDeviceStateCallback(regName, callback, args);
+}
+
+EXPORT aclError aclrtRegDeviceStateCallback(const char* regName, aclrtDeviceStateCallback callback, void* args)
+{
+	HOOKABLE(aclrtRegDeviceStateCallback, regName, callback, args);
+}
+
+INLINE aclError do_aclrtDeviceL2CacheFlush(void* rsv)
 {
 	uint64_t a[] = {(uintptr_t)rsv};
 	return (aclError)call(ROPEWAY_aclrtDeviceL2CacheFlush, a);
 }
 
-EXPORT aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId)
+static aclError original_aclrtDeviceL2CacheFlush(void* rsv)
+{
+	return do_aclrtDeviceL2CacheFlush(rsv);
+}
+
+EXPORT aclError aclrtDeviceL2CacheFlush(void* rsv)
+{
+	HOOKABLE(aclrtDeviceL2CacheFlush, rsv);
+}
+
+INLINE aclError do_aclrtCreateContext(aclrtContext* context, int32_t deviceId)
 {
 	uint64_t a[] = {(uintptr_t)context, (uint64_t)deviceId};
 	return (aclError)call(ROPEWAY_aclrtCreateContext, a);
 }
 
-EXPORT aclError aclrtDestroyContext(aclrtContext context)
+static aclError original_aclrtCreateContext(aclrtContext* context, int32_t deviceId)
+{
+	return do_aclrtCreateContext(context, deviceId);
+}
+
+EXPORT aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId)
+{
+	HOOKABLE(aclrtCreateContext, context, deviceId);
+}
+
+INLINE aclError do_aclrtDestroyContext(aclrtContext context)
 {
 	uint64_t a[] = {(uintptr_t)context};
 	return (aclError)call(ROPEWAY_aclrtDestroyContext, a);
 }
 
-EXPORT aclError aclrtSetCurrentContext(aclrtContext context)
+static aclError original_aclrtDestroyContext(aclrtContext context)
+{
+	return do_aclrtDestroyContext(context);
+}
+
+EXPORT aclError aclrtDestroyContext(aclrtContext context)
+{
+	HOOKABLE(aclrtDestroyContext, context);
+}
+
+INLINE aclError do_aclrtSetCurrentContext(aclrtContext context)
 {
 	uint64_t a[] = {(uintptr_t)context};
 	return (aclError)call(ROPEWAY_aclrtSetCurrentContext, a);
 }
 
-EXPORT aclError aclrtGetCurrentContext(aclrtContext* context)
+static aclError original_aclrtSetCurrentContext(aclrtContext context)
+{
+	return do_aclrtSetCurrentContext(context);
+}
+
+EXPORT aclError aclrtSetCurrentContext(aclrtContext context)
+{
+	HOOKABLE(aclrtSetCurrentContext, context);
+}
+
+INLINE aclError do_aclrtGetCurrentContext(aclrtContext* context)
 {
 	uint64_t a[] = {(uintptr_t)context};
 	return (aclError)call(ROPEWAY_aclrtGetCurrentContext, a);
 }
 
-EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value)
+static aclError original_aclrtGetCurrentContext(aclrtContext* context)
+{
+	return do_aclrtGetCurrentContext(context);
+}
+
+EXPORT aclError aclrtGetCurrentContext(aclrtContext* context)
+{
+	HOOKABLE(aclrtGetCurrentContext, context);
+}
+
+INLINE aclError do_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value)
 {
 	uint64_t a[] = {(uint64_t)opt, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtCtxGetSysParamOpt, a);
 }
 
-EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
+static aclError original_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value)
+{
+	return do_aclrtCtxGetSysParamOpt(opt, value);
+}
+
+EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value)
+{
+	HOOKABLE(aclrtCtxGetSysParamOpt, opt, value);
+}
+
+INLINE aclError do_aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
 	uint64_t a[] = {(uint64_t)opt, (uint64_t)value};
 	return (aclError)call(ROPEWAY_aclrtCtxSetSysParamOpt, a);
 }
 
-EXPORT aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream)
+static aclError original_aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
+{
+	return do_aclrtCtxSetSysParamOpt(opt, value);
+}
+
+EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
+{
+	HOOKABLE(aclrtCtxSetSysParamOpt, opt, value);
+}
+
+INLINE aclError do_aclrtCtxGetCurrentDefaultStream(aclrtStream* stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtCtxGetCurrentDefaultStream, a);
 }
 
-EXPORT aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* active)
+static aclError original_aclrtCtxGetCurrentDefaultStream(aclrtStream* stream)
+{
+	return do_aclrtCtxGetCurrentDefaultStream(stream);
+}
+
+EXPORT aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream)
+{
+	HOOKABLE(aclrtCtxGetCurrentDefaultStream, stream);
+}
+
+INLINE aclError do_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* active)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)flags, (uintptr_t)active};
 	return (aclError)call(ROPEWAY_aclrtGetPrimaryCtxState, a);
 }
 
-EXPORT aclError aclrtCtxGetFloatOverflowAddr(void** overflowAddr)
+static aclError original_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* active)
+{
+	return do_aclrtGetPrimaryCtxState(deviceId, flags, active);
+}
+
+EXPORT aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* active)
+{
+	HOOKABLE(aclrtGetPrimaryCtxState, deviceId, flags, active);
+}
+
+INLINE aclError do_aclrtCtxGetFloatOverflowAddr(void** overflowAddr)
 {
 	uint64_t a[] = {(uintptr_t)overflowAddr};
 	return (aclError)call(ROPEWAY_aclrtCtxGetFloatOverflowAddr, a);
 }
 
-EXPORT aclError aclrtCreateStream(aclrtStream* stream)
+static aclError original_aclrtCtxGetFloatOverflowAddr(void** overflowAddr)
+{
+	return do_aclrtCtxGetFloatOverflowAddr(overflowAddr);
+}
+
+EXPORT aclError aclrtCtxGetFloatOverflowAddr(void** overflowAddr)
+{
+	HOOKABLE(aclrtCtxGetFloatOverflowAddr, overflowAddr);
+}
+
+INLINE aclError do_aclrtCreateStream(aclrtStream* stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtCreateStream, a);
 }
 
-EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag)
+static aclError original_aclrtCreateStream(aclrtStream* stream)
+{
+	return do_aclrtCreateStream(stream);
+}
+
+EXPORT aclError aclrtCreateStream(aclrtStream* stream)
+{
+	HOOKABLE(aclrtCreateStream, stream);
+}
+
+INLINE aclError do_aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uint64_t)priority, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtCreateStreamWithConfig, a);
 }
 
-EXPORT aclError aclrtDestroyStream(aclrtStream stream)
+static aclError original_aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag)
+{
+	return do_aclrtCreateStreamWithConfig(stream, priority, flag);
+}
+
+EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag)
+{
+	HOOKABLE(aclrtCreateStreamWithConfig, stream, priority, flag);
+}
+
+INLINE aclError do_aclrtDestroyStream(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtDestroyStream, a);
 }
 
-EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
+static aclError original_aclrtDestroyStream(aclrtStream stream)
+{
+	return do_aclrtDestroyStream(stream);
+}
+
+EXPORT aclError aclrtDestroyStream(aclrtStream stream)
+{
+	HOOKABLE(aclrtDestroyStream, stream);
+}
+
+INLINE aclError do_aclrtDestroyStreamForce(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtDestroyStreamForce, a);
 }
 
-EXPORT aclError aclrtSynchronizeStream(aclrtStream stream)
+static aclError original_aclrtDestroyStreamForce(aclrtStream stream)
+{
+	return do_aclrtDestroyStreamForce(stream);
+}
+
+EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
+{
+	HOOKABLE(aclrtDestroyStreamForce, stream);
+}
+
+INLINE aclError do_aclrtSynchronizeStream(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtSynchronizeStream, a);
 }
 
-EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
+static aclError original_aclrtSynchronizeStream(aclrtStream stream)
+{
+	return do_aclrtSynchronizeStream(stream);
+}
+
+EXPORT aclError aclrtSynchronizeStream(aclrtStream stream)
+{
+	HOOKABLE(aclrtSynchronizeStream, stream);
+}
+
+INLINE aclError do_aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtSynchronizeStreamWithTimeout, a);
 }
 
-EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status)
+static aclError original_aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
+{
+	return do_aclrtSynchronizeStreamWithTimeout(stream, timeout);
+}
+
+EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
+{
+	HOOKABLE(aclrtSynchronizeStreamWithTimeout, stream, timeout);
+}
+
+INLINE aclError do_aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)status};
 	return (aclError)call(ROPEWAY_aclrtStreamQuery, a);
 }
 
-EXPORT aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t* priority)
+static aclError original_aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status)
+{
+	return do_aclrtStreamQuery(stream, status);
+}
+
+EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status)
+{
+	HOOKABLE(aclrtStreamQuery, stream, status);
+}
+
+INLINE aclError do_aclrtStreamGetPriority(aclrtStream stream, uint32_t* priority)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)priority};
 	return (aclError)call(ROPEWAY_aclrtStreamGetPriority, a);
 }
 
-EXPORT aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t* flags)
+static aclError original_aclrtStreamGetPriority(aclrtStream stream, uint32_t* priority)
+{
+	return do_aclrtStreamGetPriority(stream, priority);
+}
+
+EXPORT aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t* priority)
+{
+	HOOKABLE(aclrtStreamGetPriority, stream, priority);
+}
+
+INLINE aclError do_aclrtStreamGetFlags(aclrtStream stream, uint32_t* flags)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)flags};
 	return (aclError)call(ROPEWAY_aclrtStreamGetFlags, a);
 }
 
-EXPORT aclError aclrtStreamGetId(aclrtStream stream, int32_t* streamId)
+static aclError original_aclrtStreamGetFlags(aclrtStream stream, uint32_t* flags)
+{
+	return do_aclrtStreamGetFlags(stream, flags);
+}
+
+EXPORT aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t* flags)
+{
+	HOOKABLE(aclrtStreamGetFlags, stream, flags);
+}
+
+INLINE aclError do_aclrtStreamGetId(aclrtStream stream, int32_t* streamId)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)streamId};
 	return (aclError)call(ROPEWAY_aclrtStreamGetId, a);
 }
 
-EXPORT aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
+static aclError original_aclrtStreamGetId(aclrtStream stream, int32_t* streamId)
+{
+	return do_aclrtStreamGetId(stream, streamId);
+}
+
+EXPORT aclError aclrtStreamGetId(aclrtStream stream, int32_t* streamId)
+{
+	HOOKABLE(aclrtStreamGetId, stream, streamId);
+}
+
+INLINE aclError do_aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uint64_t)mode};
 	return (aclError)call(ROPEWAY_aclrtSetStreamFailureMode, a);
 }
 
-EXPORT aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
+static aclError original_aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
+{
+	return do_aclrtSetStreamFailureMode(stream, mode);
+}
+
+EXPORT aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
+{
+	HOOKABLE(aclrtSetStreamFailureMode, stream, mode);
+}
+
+INLINE aclError do_aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtSetStreamOverflowSwitch, a);
 }
 
-EXPORT aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t* flag)
+static aclError original_aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
+{
+	return do_aclrtSetStreamOverflowSwitch(stream, flag);
+}
+
+EXPORT aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
+{
+	HOOKABLE(aclrtSetStreamOverflowSwitch, stream, flag);
+}
+
+INLINE aclError do_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t* flag)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)flag};
 	return (aclError)call(ROPEWAY_aclrtGetStreamOverflowSwitch, a);
 }
 
-EXPORT aclError aclrtStreamAbort(aclrtStream stream)
+static aclError original_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t* flag)
+{
+	return do_aclrtGetStreamOverflowSwitch(stream, flag);
+}
+
+EXPORT aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t* flag)
+{
+	HOOKABLE(aclrtGetStreamOverflowSwitch, stream, flag);
+}
+
+INLINE aclError do_aclrtStreamAbort(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtStreamAbort, a);
 }
 
-EXPORT aclError aclrtStreamStop(aclrtStream stream)
+static aclError original_aclrtStreamAbort(aclrtStream stream)
+{
+	return do_aclrtStreamAbort(stream);
+}
+
+EXPORT aclError aclrtStreamAbort(aclrtStream stream)
+{
+	HOOKABLE(aclrtStreamAbort, stream);
+}
+
+INLINE aclError do_aclrtStreamStop(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtStreamStop, a);
 }
 
-EXPORT aclError aclrtPersistentTaskClean(aclrtStream stream)
+static aclError original_aclrtStreamStop(aclrtStream stream)
+{
+	return do_aclrtStreamStop(stream);
+}
+
+EXPORT aclError aclrtStreamStop(aclrtStream stream)
+{
+	HOOKABLE(aclrtStreamStop, stream);
+}
+
+INLINE aclError do_aclrtPersistentTaskClean(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtPersistentTaskClean, a);
 }
 
-EXPORT aclError aclrtGetStreamAvailableNum(uint32_t* streamCount)
+static aclError original_aclrtPersistentTaskClean(aclrtStream stream)
+{
+	return do_aclrtPersistentTaskClean(stream);
+}
+
+EXPORT aclError aclrtPersistentTaskClean(aclrtStream stream)
+{
+	HOOKABLE(aclrtPersistentTaskClean, stream);
+}
+
+INLINE aclError do_aclrtGetStreamAvailableNum(uint32_t* streamCount)
 {
 	uint64_t a[] = {(uintptr_t)streamCount};
 	return (aclError)call(ROPEWAY_aclrtGetStreamAvailableNum, a);
 }
 
-EXPORT aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value)
+static aclError original_aclrtGetStreamAvailableNum(uint32_t* streamCount)
+{
+	return do_aclrtGetStreamAvailableNum(streamCount);
+}
+
+EXPORT aclError aclrtGetStreamAvailableNum(uint32_t* streamCount)
+{
+	HOOKABLE(aclrtGetStreamAvailableNum, streamCount);
+}
+
+INLINE aclError do_aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uint64_t)stmAttrType, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtSetStreamAttribute, a);
 }
 
-EXPORT aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value)
+static aclError original_aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value)
+{
+	return do_aclrtSetStreamAttribute(stream, stmAttrType, value);
+}
+
+EXPORT aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value)
+{
+	HOOKABLE(aclrtSetStreamAttribute, stream, stmAttrType, value);
+}
+
+INLINE aclError do_aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uint64_t)stmAttrType, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclrtGetStreamAttribute, a);
 }
 
-EXPORT aclError aclrtRegStreamStateCallback(const char* regName, aclrtStreamStateCallback callback, void* args)
+static aclError original_aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value)
+{
+	return do_aclrtGetStreamAttribute(stream, stmAttrType, value);
+}
+
+EXPORT aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value)
+{
+	HOOKABLE(aclrtGetStreamAttribute, stream, stmAttrType, value);
+}
+
+INLINE aclError do_aclrtRegStreamStateCallback(const char* regName, aclrtStreamStateCallback callback, void* args)
 {
 	uint64_t a[] = {(uintptr_t)regName, (uintptr_t)callback, (uintptr_t)args};
 	return (aclError)call(ROPEWAY_aclrtRegStreamStateCallback, a);
 }
 
-EXPORT aclrtStreamConfigHandle* aclrtCreateStreamConfigHandle(void)
+static aclError original_aclrtRegStreamStateCallback(const char* regName, aclrtStreamStateCallback callback, void* args)
+{
+	return do_aclrtRegStreamStateCallback(regName, callback, args);
+}
+
+EXPORT aclError aclrtRegStreamStateCallback(const char* regName, aclrtStreamStateCallback callback, void* args)
+{
+	HOOKABLE(aclrtRegStreamStateCallback, regName, callback, args);
+}
+
+INLINE aclrtStreamConfigHandle* do_aclrtCreateStreamConfigHandle(void)
 {
 	return (aclrtStreamConfigHandle*)(uintptr_t)call(ROPEWAY_aclrtCreateStreamConfigHandle, NULL);
 }
 
-EXPORT aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle* handle)
+static aclrtStreamConfigHandle* original_aclrtCreateStreamConfigHandle(void)
+{
+	return do_aclrtCreateStreamConfigHandle();
+}
+
+EXPORT aclrtStreamConfigHandle* aclrtCreateStreamConfigHandle(void)
+{
+	HOOKABLE(aclrtCreateStreamConfigHandle);
+}
+
+INLINE aclError do_aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle* handle)
 {
 	uint64_t a[] = {(uintptr_t)handle};
 	return (aclError)call(ROPEWAY_aclrtDestroyStreamConfigHandle, a);
 }
 
-EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* handle, aclrtStreamConfigAttr attr, const void* attrValue, size_t valueSize)
+static aclError original_aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle* handle)
+{
+	return do_aclrtDestroyStreamConfigHandle(handle);
+}
+
+EXPORT aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle* handle)
+{
+	HOOKABLE(aclrtDestroyStreamConfigHandle, handle);
+}
+
+INLINE aclError do_aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* handle, aclrtStreamConfigAttr attr, const void* attrValue, size_t valueSize)
 {
 	uint64_t a[] = {(uintptr_t)handle, (uint64_t)attr, (uintptr_t)attrValue, (uint64_t)valueSize};
 	return (aclError)call(ROPEWAY_aclrtSetStreamConfigOpt, a);
 }
 
-EXPORT aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle)
+static aclError original_aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* handle, aclrtStreamConfigAttr attr, const void* attrValue, size_t valueSize)
+{
+	return do_aclrtSetStreamConfigOpt(handle, attr, attrValue, valueSize);
+}
+
+EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* handle, aclrtStreamConfigAttr attr, const void* attrValue, size_t valueSize)
+{
+	HOOKABLE(aclrtSetStreamConfigOpt, handle, attr, attrValue, valueSize);
+}
+
+INLINE aclError do_aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)handle};
 	return (aclError)call(ROPEWAY_aclrtCreateStreamV2, a);
 }
 
-EXPORT aclError aclrtCreateEvent(aclrtEvent* event)
+static aclError original_aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle)
+{
+	return do_aclrtCreateStreamV2(stream, handle);
+}
+
+EXPORT aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle)
+{
+	HOOKABLE(aclrtCreateStreamV2, stream, handle);
+}
+
+INLINE aclError do_aclrtCreateEvent(aclrtEvent* event)
 {
 	uint64_t a[] = {(uintptr_t)event};
 	return (aclError)call(ROPEWAY_aclrtCreateEvent, a);
 }
 
-EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag)
+static aclError original_aclrtCreateEvent(aclrtEvent* event)
+{
+	return do_aclrtCreateEvent(event);
+}
+
+EXPORT aclError aclrtCreateEvent(aclrtEvent* event)
+{
+	HOOKABLE(aclrtCreateEvent, event);
+}
+
+INLINE aclError do_aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)event, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtCreateEventWithFlag, a);
 }
 
-EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag)
+static aclError original_aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag)
+{
+	return do_aclrtCreateEventWithFlag(event, flag);
+}
+
+EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag)
+{
+	HOOKABLE(aclrtCreateEventWithFlag, event, flag);
+}
+
+INLINE aclError do_aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)event, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtCreateEventExWithFlag, a);
 }
 
-EXPORT aclError aclrtDestroyEvent(aclrtEvent event)
+static aclError original_aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag)
+{
+	return do_aclrtCreateEventExWithFlag(event, flag);
+}
+
+EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag)
+{
+	HOOKABLE(aclrtCreateEventExWithFlag, event, flag);
+}
+
+INLINE aclError do_aclrtDestroyEvent(aclrtEvent event)
 {
 	uint64_t a[] = {(uintptr_t)event};
 	return (aclError)call(ROPEWAY_aclrtDestroyEvent, a);
 }
 
-EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+static aclError original_aclrtDestroyEvent(aclrtEvent event)
+{
+	return do_aclrtDestroyEvent(event);
+}
+
+EXPORT aclError aclrtDestroyEvent(aclrtEvent event)
+{
+	HOOKABLE(aclrtDestroyEvent, event);
+}
+
+INLINE aclError do_aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)event, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtRecordEvent, a);
 }
 
-EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
+static aclError original_aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+{
+	return do_aclrtRecordEvent(event, stream);
+}
+
+EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+{
+	HOOKABLE(aclrtRecordEvent, event, stream);
+}
+
+INLINE aclError do_aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)event, (uintptr_t)stream, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtRecordEventWithFlag, a);
 }
 
-EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
+static aclError original_aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
+{
+	return do_aclrtRecordEventWithFlag(event, stream, flag);
+}
+
+EXPORT aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
+{
+	HOOKABLE(aclrtRecordEventWithFlag, event, stream, flag);
+}
+
+INLINE aclError do_aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)event, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtResetEvent, a);
 }
 
-EXPORT aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status)
+static aclError original_aclrtResetEvent(aclrtEvent event, aclrtStream stream)
+{
+	return do_aclrtResetEvent(event, stream);
+}
+
+EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
+{
+	HOOKABLE(aclrtResetEvent, event, stream);
+}
+
+INLINE aclError do_aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status)
 {
 	uint64_t a[] = {(uintptr_t)event, (uintptr_t)status};
 	return (aclError)call(ROPEWAY_aclrtQueryEvent, a);
 }
 
-EXPORT aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status)
+static aclError original_aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status)
+{
+	return do_aclrtQueryEvent(event, status);
+}
+
+EXPORT aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status)
+{
+	HOOKABLE(aclrtQueryEvent, event, status);
+}
+
+INLINE aclError do_aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status)
 {
 	uint64_t a[] = {(uintptr_t)event, (uintptr_t)status};
 	return (aclError)call(ROPEWAY_aclrtQueryEventStatus, a);
 }
 
-EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status)
+static aclError original_aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status)
+{
+	return do_aclrtQueryEventStatus(event, status);
+}
+
+EXPORT aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status)
+{
+	HOOKABLE(aclrtQueryEventStatus, event, status);
+}
+
+INLINE aclError do_aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status)
 {
 	uint64_t a[] = {(uintptr_t)event, (uintptr_t)status};
 	return (aclError)call(ROPEWAY_aclrtQueryEventWaitStatus, a);
 }
 
-EXPORT aclError aclrtSynchronizeEvent(aclrtEvent event)
+static aclError original_aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status)
+{
+	return do_aclrtQueryEventWaitStatus(event, status);
+}
+
+EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status)
+{
+	HOOKABLE(aclrtQueryEventWaitStatus, event, status);
+}
+
+INLINE aclError do_aclrtSynchronizeEvent(aclrtEvent event)
 {
 	uint64_t a[] = {(uintptr_t)event};
 	return (aclError)call(ROPEWAY_aclrtSynchronizeEvent, a);
 }
 
-EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
+static aclError original_aclrtSynchronizeEvent(aclrtEvent event)
+{
+	return do_aclrtSynchronizeEvent(event);
+}
+
+EXPORT aclError aclrtSynchronizeEvent(aclrtEvent event)
+{
+	HOOKABLE(aclrtSynchronizeEvent, event);
+}
+
+INLINE aclError do_aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 {
 	uint64_t a[] = {(uintptr_t)event, (uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtSynchronizeEventWithTimeout, a);
 }
 
-EXPORT aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent)
+static aclError original_aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
+{
+	return do_aclrtSynchronizeEventWithTimeout(event, timeout);
+}
+
+EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
+{
+	HOOKABLE(aclrtSynchronizeEventWithTimeout, event, timeout);
+}
+
+INLINE aclError do_aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent)
 {
 	uint64_t a[] = {(uintptr_t)ms, (uintptr_t)startEvent, (uintptr_t)endEvent};
 	return (aclError)call(ROPEWAY_aclrtEventElapsedTime, a);
 }
 
-EXPORT aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp)
+static aclError original_aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent)
+{
+	return do_aclrtEventElapsedTime(ms, startEvent, endEvent);
+}
+
+EXPORT aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent)
+{
+	HOOKABLE(aclrtEventElapsedTime, ms, startEvent, endEvent);
+}
+
+INLINE aclError do_aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp)
 {
 	uint64_t a[] = {(uintptr_t)event, (uintptr_t)timestamp};
 	return (aclError)call(ROPEWAY_aclrtEventGetTimestamp, a);
 }
 
-EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+static aclError original_aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp)
+{
+	return do_aclrtEventGetTimestamp(event, timestamp);
+}
+
+EXPORT aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp)
+{
+	HOOKABLE(aclrtEventGetTimestamp, event, timestamp);
+}
+
+INLINE aclError do_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)event};
 	return (aclError)call(ROPEWAY_aclrtStreamWaitEvent, a);
 }
 
-EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
+static aclError original_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+{
+	return do_aclrtStreamWaitEvent(stream, event);
+}
+
+EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+{
+	HOOKABLE(aclrtStreamWaitEvent, stream, event);
+}
+
+INLINE aclError do_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)event, (uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtStreamWaitEventWithTimeout, a);
 }
 
-EXPORT aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag)
+static aclError original_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
+{
+	return do_aclrtStreamWaitEventWithTimeout(stream, event, timeout);
+}
+
+EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
+{
+	HOOKABLE(aclrtStreamWaitEventWithTimeout, stream, event, timeout);
+}
+
+INLINE aclError do_aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)event, (uint64_t)timeout, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtStreamWaitEventWithFlag, a);
 }
 
-EXPORT aclError aclrtSetOpWaitTimeout(uint32_t timeout)
+static aclError original_aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag)
+{
+	return do_aclrtStreamWaitEventWithFlag(stream, event, timeout, flag);
+}
+
+EXPORT aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag)
+{
+	HOOKABLE(aclrtStreamWaitEventWithFlag, stream, event, timeout, flag);
+}
+
+INLINE aclError do_aclrtSetOpWaitTimeout(uint32_t timeout)
 {
 	uint64_t a[] = {(uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtSetOpWaitTimeout, a);
 }
 
-EXPORT aclError aclrtGetEventId(aclrtEvent event, uint32_t* eventId)
+static aclError original_aclrtSetOpWaitTimeout(uint32_t timeout)
+{
+	return do_aclrtSetOpWaitTimeout(timeout);
+}
+
+EXPORT aclError aclrtSetOpWaitTimeout(uint32_t timeout)
+{
+	HOOKABLE(aclrtSetOpWaitTimeout, timeout);
+}
+
+INLINE aclError do_aclrtGetEventId(aclrtEvent event, uint32_t* eventId)
 {
 	uint64_t a[] = {(uintptr_t)event, (uintptr_t)eventId};
 	return (aclError)call(ROPEWAY_aclrtGetEventId, a);
 }
 
-EXPORT aclError aclrtGetEventAvailNum(uint32_t* eventCount)
+static aclError original_aclrtGetEventId(aclrtEvent event, uint32_t* eventId)
+{
+	return do_aclrtGetEventId(event, eventId);
+}
+
+EXPORT aclError aclrtGetEventId(aclrtEvent event, uint32_t* eventId)
+{
+	HOOKABLE(aclrtGetEventId, event, eventId);
+}
+
+INLINE aclError do_aclrtGetEventAvailNum(uint32_t* eventCount)
 {
 	uint64_t a[] = {(uintptr_t)eventCount};
 	return (aclError)call(ROPEWAY_aclrtGetEventAvailNum, a);
 }
 
-EXPORT aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle)
+static aclError original_aclrtGetEventAvailNum(uint32_t* eventCount)
+{
+	return do_aclrtGetEventAvailNum(eventCount);
+}
+
+EXPORT aclError aclrtGetEventAvailNum(uint32_t* eventCount)
+{
+	HOOKABLE(aclrtGetEventAvailNum, eventCount);
+}
+
+INLINE aclError do_aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle)
 {
 	uint64_t a[] = {(uintptr_t)event, (uintptr_t)handle};
 	return (aclError)call(ROPEWAY_aclrtIpcGetEventHandle, a);
 }
 
-EXPORT aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event)
+static aclError original_aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle)
+{
+	return do_aclrtIpcGetEventHandle(event, handle);
+}
+
+EXPORT aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle)
+{
+	HOOKABLE(aclrtIpcGetEventHandle, event, handle);
+}
+
+INLINE aclError do_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event)
 {
 	uint64_t a[] = {(uintptr_t)&handle, (uintptr_t)event};
 	return (aclError)call(ROPEWAY_aclrtIpcOpenEventHandle, a);
 }
 
-EXPORT aclError aclrtCreateNotify(aclrtNotify* notify, uint64_t flag)
+static aclError original_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event)
+{
+	return do_aclrtIpcOpenEventHandle(handle, event);
+}
+
+EXPORT aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event)
+{
+	HOOKABLE(aclrtIpcOpenEventHandle, handle, event);
+}
+
+INLINE aclError do_aclrtCreateNotify(aclrtNotify* notify, uint64_t flag)
 {
 	uint64_t a[] = {(uintptr_t)notify, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtCreateNotify, a);
 }
 
-EXPORT aclError aclrtDestroyNotify(aclrtNotify notify)
+static aclError original_aclrtCreateNotify(aclrtNotify* notify, uint64_t flag)
+{
+	return do_aclrtCreateNotify(notify, flag);
+}
+
+EXPORT aclError aclrtCreateNotify(aclrtNotify* notify, uint64_t flag)
+{
+	HOOKABLE(aclrtCreateNotify, notify, flag);
+}
+
+INLINE aclError do_aclrtDestroyNotify(aclrtNotify notify)
 {
 	uint64_t a[] = {(uintptr_t)notify};
 	return (aclError)call(ROPEWAY_aclrtDestroyNotify, a);
 }
 
-EXPORT aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
+static aclError original_aclrtDestroyNotify(aclrtNotify notify)
+{
+	return do_aclrtDestroyNotify(notify);
+}
+
+EXPORT aclError aclrtDestroyNotify(aclrtNotify notify)
+{
+	HOOKABLE(aclrtDestroyNotify, notify);
+}
+
+INLINE aclError do_aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtRecordNotify, a);
 }
 
-EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
+static aclError original_aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
+{
+	return do_aclrtRecordNotify(notify, stream);
+}
+
+EXPORT aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
+{
+	HOOKABLE(aclrtRecordNotify, notify, stream);
+}
+
+INLINE aclError do_aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
 {
 	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)stream, (uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtWaitAndResetNotify, a);
 }
 
-EXPORT aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t* notifyId)
+static aclError original_aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
+{
+	return do_aclrtWaitAndResetNotify(notify, stream, timeout);
+}
+
+EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
+{
+	HOOKABLE(aclrtWaitAndResetNotify, notify, stream, timeout);
+}
+
+INLINE aclError do_aclrtGetNotifyId(aclrtNotify notify, uint32_t* notifyId)
 {
 	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)notifyId};
 	return (aclError)call(ROPEWAY_aclrtGetNotifyId, a);
 }
 
-EXPORT aclError aclrtNotifyBatchReset(aclrtNotify* notifies, size_t num)
+static aclError original_aclrtGetNotifyId(aclrtNotify notify, uint32_t* notifyId)
+{
+	return do_aclrtGetNotifyId(notify, notifyId);
+}
+
+EXPORT aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t* notifyId)
+{
+	HOOKABLE(aclrtGetNotifyId, notify, notifyId);
+}
+
+INLINE aclError do_aclrtNotifyBatchReset(aclrtNotify* notifies, size_t num)
 {
 	uint64_t a[] = {(uintptr_t)notifies, (uint64_t)num};
 	return (aclError)call(ROPEWAY_aclrtNotifyBatchReset, a);
 }
 
-EXPORT aclError aclrtNotifyGetExportKey(aclrtNotify notify, char* key, size_t len, uint64_t flags)
+static aclError original_aclrtNotifyBatchReset(aclrtNotify* notifies, size_t num)
+{
+	return do_aclrtNotifyBatchReset(notifies, num);
+}
+
+EXPORT aclError aclrtNotifyBatchReset(aclrtNotify* notifies, size_t num)
+{
+	HOOKABLE(aclrtNotifyBatchReset, notifies, num);
+}
+
+INLINE aclError do_aclrtNotifyGetExportKey(aclrtNotify notify, char* key, size_t len, uint64_t flags)
 {
 	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)key, (uint64_t)len, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtNotifyGetExportKey, a);
 }
 
-EXPORT aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t* pid, size_t num)
+static aclError original_aclrtNotifyGetExportKey(aclrtNotify notify, char* key, size_t len, uint64_t flags)
+{
+	return do_aclrtNotifyGetExportKey(notify, key, len, flags);
+}
+
+EXPORT aclError aclrtNotifyGetExportKey(aclrtNotify notify, char* key, size_t len, uint64_t flags)
+{
+	HOOKABLE(aclrtNotifyGetExportKey, notify, key, len, flags);
+}
+
+INLINE aclError do_aclrtNotifySetImportPid(aclrtNotify notify, int32_t* pid, size_t num)
 {
 	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)pid, (uint64_t)num};
 	return (aclError)call(ROPEWAY_aclrtNotifySetImportPid, a);
 }
 
-EXPORT aclError aclrtNotifyImportByKey(aclrtNotify* notify, const char* key, uint64_t flags)
+static aclError original_aclrtNotifySetImportPid(aclrtNotify notify, int32_t* pid, size_t num)
+{
+	return do_aclrtNotifySetImportPid(notify, pid, num);
+}
+
+EXPORT aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t* pid, size_t num)
+{
+	HOOKABLE(aclrtNotifySetImportPid, notify, pid, num);
+}
+
+INLINE aclError do_aclrtNotifyImportByKey(aclrtNotify* notify, const char* key, uint64_t flags)
 {
 	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)key, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclrtNotifyImportByKey, a);
 }
 
-EXPORT aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid* serverPids, size_t num)
+static aclError original_aclrtNotifyImportByKey(aclrtNotify* notify, const char* key, uint64_t flags)
+{
+	return do_aclrtNotifyImportByKey(notify, key, flags);
+}
+
+EXPORT aclError aclrtNotifyImportByKey(aclrtNotify* notify, const char* key, uint64_t flags)
+{
+	HOOKABLE(aclrtNotifyImportByKey, notify, key, flags);
+}
+
+INLINE aclError do_aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid* serverPids, size_t num)
 {
 	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)serverPids, (uint64_t)num};
 	return (aclError)call(ROPEWAY_aclrtNotifySetImportPidInterServer, a);
 }
 
-EXPORT aclError aclrtCntNotifyCreate(aclrtCntNotify* cntNotify, uint64_t flag)
+static aclError original_aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid* serverPids, size_t num)
+{
+	return do_aclrtNotifySetImportPidInterServer(notify, serverPids, num);
+}
+
+EXPORT aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid* serverPids, size_t num)
+{
+	HOOKABLE(aclrtNotifySetImportPidInterServer, notify, serverPids, num);
+}
+
+INLINE aclError do_aclrtCntNotifyCreate(aclrtCntNotify* cntNotify, uint64_t flag)
 {
 	uint64_t a[] = {(uintptr_t)cntNotify, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtCntNotifyCreate, a);
 }
 
-EXPORT aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
+static aclError original_aclrtCntNotifyCreate(aclrtCntNotify* cntNotify, uint64_t flag)
+{
+	return do_aclrtCntNotifyCreate(cntNotify, flag);
+}
+
+EXPORT aclError aclrtCntNotifyCreate(aclrtCntNotify* cntNotify, uint64_t flag)
+{
+	HOOKABLE(aclrtCntNotifyCreate, cntNotify, flag);
+}
+
+INLINE aclError do_aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
 {
 	uint64_t a[] = {(uintptr_t)cntNotify};
 	return (aclError)call(ROPEWAY_aclrtCntNotifyDestroy, a);
 }
 
-EXPORT aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo* info)
+static aclError original_aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
+{
+	return do_aclrtCntNotifyDestroy(cntNotify);
+}
+
+EXPORT aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
+{
+	HOOKABLE(aclrtCntNotifyDestroy, cntNotify);
+}
+
+INLINE aclError do_aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo* info)
 {
 	uint64_t a[] = {(uintptr_t)cntNotify, (uintptr_t)stream, (uintptr_t)info};
 	return (aclError)call(ROPEWAY_aclrtCntNotifyRecord, a);
 }
 
-EXPORT aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo* info)
+static aclError original_aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo* info)
+{
+	return do_aclrtCntNotifyRecord(cntNotify, stream, info);
+}
+
+EXPORT aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo* info)
+{
+	HOOKABLE(aclrtCntNotifyRecord, cntNotify, stream, info);
+}
+
+INLINE aclError do_aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo* info)
 {
 	uint64_t a[] = {(uintptr_t)cntNotify, (uintptr_t)stream, (uintptr_t)info};
 	return (aclError)call(ROPEWAY_aclrtCntNotifyWaitWithTimeout, a);
 }
 
-EXPORT aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
+static aclError original_aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo* info)
+{
+	return do_aclrtCntNotifyWaitWithTimeout(cntNotify, stream, info);
+}
+
+EXPORT aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo* info)
+{
+	HOOKABLE(aclrtCntNotifyWaitWithTimeout, cntNotify, stream, info);
+}
+
+INLINE aclError do_aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)cntNotify, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtCntNotifyReset, a);
 }
 
-EXPORT aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t* notifyId)
+static aclError original_aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
+{
+	return do_aclrtCntNotifyReset(cntNotify, stream);
+}
+
+EXPORT aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
+{
+	HOOKABLE(aclrtCntNotifyReset, cntNotify, stream);
+}
+
+INLINE aclError do_aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t* notifyId)
 {
 	uint64_t a[] = {(uintptr_t)cntNotify, (uintptr_t)notifyId};
 	return (aclError)call(ROPEWAY_aclrtCntNotifyGetId, a);
 }
 
-EXPORT aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
+static aclError original_aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t* notifyId)
+{
+	return do_aclrtCntNotifyGetId(cntNotify, notifyId);
+}
+
+EXPORT aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t* notifyId)
+{
+	HOOKABLE(aclrtCntNotifyGetId, cntNotify, notifyId);
+}
+
+INLINE aclError do_aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
 	uint64_t a[] = {(uint64_t)threadId, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtSubscribeReport, a);
 }
 
-EXPORT aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType, aclrtStream stream)
+static aclError original_aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
+{
+	return do_aclrtSubscribeReport(threadId, stream);
+}
+
+EXPORT aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
+{
+	HOOKABLE(aclrtSubscribeReport, threadId, stream);
+}
+
+INLINE aclError do_aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)fn, (uintptr_t)userData, (uint64_t)blockType, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtLaunchCallback, a);
 }
 
-EXPORT aclError aclrtProcessReport(int32_t timeout)
+static aclError original_aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType, aclrtStream stream)
+{
+	return do_aclrtLaunchCallback(fn, userData, blockType, stream);
+}
+
+EXPORT aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType, aclrtStream stream)
+{
+	HOOKABLE(aclrtLaunchCallback, fn, userData, blockType, stream);
+}
+
+INLINE aclError do_aclrtProcessReport(int32_t timeout)
 {
 	uint64_t a[] = {(uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtProcessReport, a);
 }
 
-EXPORT aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
+static aclError original_aclrtProcessReport(int32_t timeout)
+{
+	return do_aclrtProcessReport(timeout);
+}
+
+EXPORT aclError aclrtProcessReport(int32_t timeout)
+{
+	HOOKABLE(aclrtProcessReport, timeout);
+}
+
+INLINE aclError do_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
 	uint64_t a[] = {(uint64_t)threadId, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtUnSubscribeReport, a);
 }
 
-EXPORT aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args)
+static aclError original_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
+{
+	return do_aclrtUnSubscribeReport(threadId, stream);
+}
+
+EXPORT aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
+{
+	HOOKABLE(aclrtUnSubscribeReport, threadId, stream);
+}
+
+INLINE aclError do_aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)fn, (uintptr_t)args};
 	return (aclError)call(ROPEWAY_aclrtLaunchHostFunc, a);
 }
 
-EXPORT aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+static aclError original_aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args)
+{
+	return do_aclrtLaunchHostFunc(stream, fn, args);
+}
+
+EXPORT aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args)
+{
+	HOOKABLE(aclrtLaunchHostFunc, stream, fn, args);
+}
+
+INLINE aclError do_aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
 	uint64_t a[] = {(uint64_t)hostFuncThreadId, (uintptr_t)exeStream};
 	return (aclError)call(ROPEWAY_aclrtSubscribeHostFunc, a);
 }
 
-EXPORT aclError aclrtProcessHostFunc(int32_t timeout)
+static aclError original_aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+{
+	return do_aclrtSubscribeHostFunc(hostFuncThreadId, exeStream);
+}
+
+EXPORT aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+{
+	HOOKABLE(aclrtSubscribeHostFunc, hostFuncThreadId, exeStream);
+}
+
+INLINE aclError do_aclrtProcessHostFunc(int32_t timeout)
 {
 	uint64_t a[] = {(uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtProcessHostFunc, a);
 }
 
-EXPORT aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+static aclError original_aclrtProcessHostFunc(int32_t timeout)
+{
+	return do_aclrtProcessHostFunc(timeout);
+}
+
+EXPORT aclError aclrtProcessHostFunc(int32_t timeout)
+{
+	HOOKABLE(aclrtProcessHostFunc, timeout);
+}
+
+INLINE aclError do_aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
 	uint64_t a[] = {(uint64_t)hostFuncThreadId, (uintptr_t)exeStream};
 	return (aclError)call(ROPEWAY_aclrtUnSubscribeHostFunc, a);
 }
 
-EXPORT aclError aclrtGetThreadLastTaskId(uint32_t* taskId)
+static aclError original_aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+{
+	return do_aclrtUnSubscribeHostFunc(hostFuncThreadId, exeStream);
+}
+
+EXPORT aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
+{
+	HOOKABLE(aclrtUnSubscribeHostFunc, hostFuncThreadId, exeStream);
+}
+
+INLINE aclError do_aclrtGetThreadLastTaskId(uint32_t* taskId)
 {
 	uint64_t a[] = {(uintptr_t)taskId};
 	return (aclError)call(ROPEWAY_aclrtGetThreadLastTaskId, a);
 }
 
-EXPORT aclError aclrtSetOpExecuteTimeOut(uint32_t timeout)
+static aclError original_aclrtGetThreadLastTaskId(uint32_t* taskId)
+{
+	return do_aclrtGetThreadLastTaskId(taskId);
+}
+
+EXPORT aclError aclrtGetThreadLastTaskId(uint32_t* taskId)
+{
+	HOOKABLE(aclrtGetThreadLastTaskId, taskId);
+}
+
+INLINE aclError do_aclrtSetOpExecuteTimeOut(uint32_t timeout)
 {
 	uint64_t a[] = {(uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtSetOpExecuteTimeOut, a);
 }
 
-EXPORT aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
+static aclError original_aclrtSetOpExecuteTimeOut(uint32_t timeout)
+{
+	return do_aclrtSetOpExecuteTimeOut(timeout);
+}
+
+EXPORT aclError aclrtSetOpExecuteTimeOut(uint32_t timeout)
+{
+	HOOKABLE(aclrtSetOpExecuteTimeOut, timeout);
+}
+
+INLINE aclError do_aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
 {
 	uint64_t a[] = {(uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtSetOpExecuteTimeOutWithMs, a);
 }
 
-EXPORT aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout)
+static aclError original_aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
+{
+	return do_aclrtSetOpExecuteTimeOutWithMs(timeout);
+}
+
+EXPORT aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
+{
+	HOOKABLE(aclrtSetOpExecuteTimeOutWithMs, timeout);
+}
+
+INLINE aclError do_aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout)
 {
 	uint64_t a[] = {(uint64_t)timeout, (uintptr_t)actualTimeout};
 	return (aclError)call(ROPEWAY_aclrtSetOpExecuteTimeOutV2, a);
 }
 
-EXPORT aclError aclrtGetOpTimeOutInterval(uint64_t* interval)
+static aclError original_aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout)
+{
+	return do_aclrtSetOpExecuteTimeOutV2(timeout, actualTimeout);
+}
+
+EXPORT aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout)
+{
+	HOOKABLE(aclrtSetOpExecuteTimeOutV2, timeout, actualTimeout);
+}
+
+INLINE aclError do_aclrtGetOpTimeOutInterval(uint64_t* interval)
 {
 	uint64_t a[] = {(uintptr_t)interval};
 	return (aclError)call(ROPEWAY_aclrtGetOpTimeOutInterval, a);
 }
 
-EXPORT aclError aclrtGetOpExecuteTimeout(uint32_t* const timeoutMs)
+static aclError original_aclrtGetOpTimeOutInterval(uint64_t* interval)
+{
+	return do_aclrtGetOpTimeOutInterval(interval);
+}
+
+EXPORT aclError aclrtGetOpTimeOutInterval(uint64_t* interval)
+{
+	HOOKABLE(aclrtGetOpTimeOutInterval, interval);
+}
+
+INLINE aclError do_aclrtGetOpExecuteTimeout(uint32_t* const timeoutMs)
 {
 	uint64_t a[] = {(uintptr_t)timeoutMs};
 	return (aclError)call(ROPEWAY_aclrtGetOpExecuteTimeout, a);
 }
 
-EXPORT aclError aclrtReduceAsync(void* dst, const void* src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void* reserve)
+static aclError original_aclrtGetOpExecuteTimeout(uint32_t* const timeoutMs)
+{
+	return do_aclrtGetOpExecuteTimeout(timeoutMs);
+}
+
+EXPORT aclError aclrtGetOpExecuteTimeout(uint32_t* const timeoutMs)
+{
+	HOOKABLE(aclrtGetOpExecuteTimeout, timeoutMs);
+}
+
+INLINE aclError do_aclrtReduceAsync(void* dst, const void* src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void* reserve)
 {
 	uint64_t a[] = {(uintptr_t)dst, (uintptr_t)src, (uint64_t)count, (uint64_t)kind, (uint64_t)type, (uintptr_t)stream, (uintptr_t)reserve};
 	return (aclError)call(ROPEWAY_aclrtReduceAsync, a);
 }
 
-EXPORT aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* taskInfo, const aclrtStream stream, void* reserve)
+static aclError original_aclrtReduceAsync(void* dst, const void* src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void* reserve)
+{
+	return do_aclrtReduceAsync(dst, src, count, kind, type, stream, reserve);
+}
+
+EXPORT aclError aclrtReduceAsync(void* dst, const void* src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void* reserve)
+{
+	HOOKABLE(aclrtReduceAsync, dst, src, count, kind, type, stream, reserve);
+}
+
+INLINE aclError do_aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* taskInfo, const aclrtStream stream, void* reserve)
 {
 	uint64_t a[] = {(uintptr_t)taskInfo, (uintptr_t)stream, (uintptr_t)reserve};
 	return (aclError)call(ROPEWAY_aclrtRandomNumAsync, a);
+}
+
+static aclError original_aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* taskInfo, const aclrtStream stream, void* reserve)
+{
+	return do_aclrtRandomNumAsync(taskInfo, stream, reserve);
+}
+
+EXPORT aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* taskInfo, const aclrtStream stream, void* reserve)
+{
+	HOOKABLE(aclrtRandomNumAsync, taskInfo, stream, reserve);
 }
 
 EXPORT const char* aclGetRecentErrMsg(void)
@@ -1477,118 +3855,308 @@ EXPORT const char* aclGetRecentErrMsg(void)
 	return (const char*)(uintptr_t)call(ROPEWAY_aclGetRecentErrMsg, NULL);
 }
 
-EXPORT aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
+INLINE aclError do_aclrtPeekAtLastError(aclrtLastErrLevel level)
 {
 	uint64_t a[] = {(uint64_t)level};
 	return (aclError)call(ROPEWAY_aclrtPeekAtLastError, a);
 }
 
-EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level)
+static aclError original_aclrtPeekAtLastError(aclrtLastErrLevel level)
+{
+	return do_aclrtPeekAtLastError(level);
+}
+
+EXPORT aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
+{
+	HOOKABLE(aclrtPeekAtLastError, level);
+}
+
+INLINE aclError do_aclrtGetLastError(aclrtLastErrLevel level)
 {
 	uint64_t a[] = {(uint64_t)level};
 	return (aclError)call(ROPEWAY_aclrtGetLastError, a);
 }
 
-EXPORT aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
+static aclError original_aclrtGetLastError(aclrtLastErrLevel level)
+{
+	return do_aclrtGetLastError(level);
+}
+
+EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level)
+{
+	HOOKABLE(aclrtGetLastError, level);
+}
+
+INLINE aclError do_aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
 {
 	uint64_t a[] = {(uintptr_t)callback};
 	return (aclError)call(ROPEWAY_aclrtSetExceptionInfoCallback, a);
 }
 
-EXPORT aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
+static aclError original_aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
+{
+	return do_aclrtSetExceptionInfoCallback(callback);
+}
+
+EXPORT aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
+{
+	HOOKABLE(aclrtSetExceptionInfoCallback, callback);
+}
+
+INLINE aclError do_aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 {
 	uint64_t a[] = {(uintptr_t)callback};
 	return (aclError)call(ROPEWAY_aclrtExceptionInfoCallbackRegister, a);
 }
 
-EXPORT aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
+static aclError original_aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
+{
+	return do_aclrtExceptionInfoCallbackRegister(callback);
+}
+
+EXPORT aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
+{
+	HOOKABLE(aclrtExceptionInfoCallbackRegister, callback);
+}
+
+INLINE aclError do_aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
 {
 	uint64_t a[] = {(uintptr_t)callback};
 	return (aclError)call(ROPEWAY_aclrtExceptionInfoCallbackUnregister, a);
 }
 
-EXPORT uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo* info)
+static aclError original_aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
+{
+	return do_aclrtExceptionInfoCallbackUnregister(callback);
+}
+
+EXPORT aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
+{
+	HOOKABLE(aclrtExceptionInfoCallbackUnregister, callback);
+}
+
+INLINE uint32_t do_aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo* info)
 {
 	uint64_t a[] = {(uintptr_t)info};
 	return (uint32_t)call(ROPEWAY_aclrtGetTaskIdFromExceptionInfo, a);
 }
 
-EXPORT uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo* info)
+static uint32_t original_aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo* info)
+{
+	return do_aclrtGetTaskIdFromExceptionInfo(info);
+}
+
+EXPORT uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo* info)
+{
+	HOOKABLE(aclrtGetTaskIdFromExceptionInfo, info);
+}
+
+INLINE uint32_t do_aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo* info)
 {
 	uint64_t a[] = {(uintptr_t)info};
 	return (uint32_t)call(ROPEWAY_aclrtGetStreamIdFromExceptionInfo, a);
 }
 
-EXPORT uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo* info)
+static uint32_t original_aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo* info)
+{
+	return do_aclrtGetStreamIdFromExceptionInfo(info);
+}
+
+EXPORT uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo* info)
+{
+	HOOKABLE(aclrtGetStreamIdFromExceptionInfo, info);
+}
+
+INLINE uint32_t do_aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo* info)
 {
 	uint64_t a[] = {(uintptr_t)info};
 	return (uint32_t)call(ROPEWAY_aclrtGetThreadIdFromExceptionInfo, a);
 }
 
-EXPORT uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo* info)
+static uint32_t original_aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo* info)
+{
+	return do_aclrtGetThreadIdFromExceptionInfo(info);
+}
+
+EXPORT uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo* info)
+{
+	HOOKABLE(aclrtGetThreadIdFromExceptionInfo, info);
+}
+
+INLINE uint32_t do_aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo* info)
 {
 	uint64_t a[] = {(uintptr_t)info};
 	return (uint32_t)call(ROPEWAY_aclrtGetDeviceIdFromExceptionInfo, a);
 }
 
-EXPORT uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo* info)
+static uint32_t original_aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo* info)
+{
+	return do_aclrtGetDeviceIdFromExceptionInfo(info);
+}
+
+EXPORT uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo* info)
+{
+	HOOKABLE(aclrtGetDeviceIdFromExceptionInfo, info);
+}
+
+INLINE uint32_t do_aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo* info)
 {
 	uint64_t a[] = {(uintptr_t)info};
 	return (uint32_t)call(ROPEWAY_aclrtGetErrorCodeFromExceptionInfo, a);
 }
 
-EXPORT aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo* info, void** devArgsPtr, uint32_t* devArgsLen)
+static uint32_t original_aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo* info)
+{
+	return do_aclrtGetErrorCodeFromExceptionInfo(info);
+}
+
+EXPORT uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo* info)
+{
+	HOOKABLE(aclrtGetErrorCodeFromExceptionInfo, info);
+}
+
+INLINE aclError do_aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo* info, void** devArgsPtr, uint32_t* devArgsLen)
 {
 	uint64_t a[] = {(uintptr_t)info, (uintptr_t)devArgsPtr, (uintptr_t)devArgsLen};
 	return (aclError)call(ROPEWAY_aclrtGetArgsFromExceptionInfo, a);
 }
 
-EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo* info, aclrtFuncHandle* func)
+static aclError original_aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo* info, void** devArgsPtr, uint32_t* devArgsLen)
+{
+	return do_aclrtGetArgsFromExceptionInfo(info, devArgsPtr, devArgsLen);
+}
+
+EXPORT aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo* info, void** devArgsPtr, uint32_t* devArgsLen)
+{
+	HOOKABLE(aclrtGetArgsFromExceptionInfo, info, devArgsPtr, devArgsLen);
+}
+
+INLINE aclError do_aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo* info, aclrtFuncHandle* func)
 {
 	uint64_t a[] = {(uintptr_t)info, (uintptr_t)func};
 	return (aclError)call(ROPEWAY_aclrtGetFuncHandleFromExceptionInfo, a);
 }
 
-EXPORT aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize, size_t* retSize)
+static aclError original_aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo* info, aclrtFuncHandle* func)
+{
+	return do_aclrtGetFuncHandleFromExceptionInfo(info, func);
+}
+
+EXPORT aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo* info, aclrtFuncHandle* func)
+{
+	HOOKABLE(aclrtGetFuncHandleFromExceptionInfo, info, func);
+}
+
+INLINE aclError do_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize, size_t* retSize)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)memUceInfoArray, (uint64_t)arraySize, (uintptr_t)retSize};
 	return (aclError)call(ROPEWAY_aclrtGetMemUceInfo, a);
 }
 
-EXPORT aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize)
+static aclError original_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize, size_t* retSize)
+{
+	return do_aclrtGetMemUceInfo(deviceId, memUceInfoArray, arraySize, retSize);
+}
+
+EXPORT aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize, size_t* retSize)
+{
+	HOOKABLE(aclrtGetMemUceInfo, deviceId, memUceInfoArray, arraySize, retSize);
+}
+
+INLINE aclError do_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)memUceInfoArray, (uint64_t)arraySize};
 	return (aclError)call(ROPEWAY_aclrtMemUceRepair, a);
 }
 
-EXPORT aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
+static aclError original_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize)
+{
+	return do_aclrtMemUceRepair(deviceId, memUceInfoArray, arraySize);
+}
+
+EXPORT aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize)
+{
+	HOOKABLE(aclrtMemUceRepair, deviceId, memUceInfoArray, arraySize);
+}
+
+INLINE aclError do_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclrtDeviceTaskAbort, a);
 }
 
-EXPORT aclError aclrtSetDeviceTaskAbortCallback(const char* regName, aclrtDeviceTaskAbortCallback callback, void* args)
+static aclError original_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
+{
+	return do_aclrtDeviceTaskAbort(deviceId, timeout);
+}
+
+EXPORT aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
+{
+	HOOKABLE(aclrtDeviceTaskAbort, deviceId, timeout);
+}
+
+INLINE aclError do_aclrtSetDeviceTaskAbortCallback(const char* regName, aclrtDeviceTaskAbortCallback callback, void* args)
 {
 	uint64_t a[] = {(uintptr_t)regName, (uintptr_t)callback, (uintptr_t)args};
 	return (aclError)call(ROPEWAY_aclrtSetDeviceTaskAbortCallback, a);
 }
 
-EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo* errorInfo)
+static aclError original_aclrtSetDeviceTaskAbortCallback(const char* regName, aclrtDeviceTaskAbortCallback callback, void* args)
+{
+	return do_aclrtSetDeviceTaskAbortCallback(regName, callback, args);
+}
+
+EXPORT aclError aclrtSetDeviceTaskAbortCallback(const char* regName, aclrtDeviceTaskAbortCallback callback, void* args)
+{
+	HOOKABLE(aclrtSetDeviceTaskAbortCallback, regName, callback, args);
+}
+
+INLINE aclError do_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo* errorInfo)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)errorInfo};
 	return (aclError)call(ROPEWAY_aclrtGetErrorVerbose, a);
 }
 
-EXPORT aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo* errorInfo)
+static aclError original_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo* errorInfo)
+{
+	return do_aclrtGetErrorVerbose(deviceId, errorInfo);
+}
+
+EXPORT aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo* errorInfo)
+{
+	HOOKABLE(aclrtGetErrorVerbose, deviceId, errorInfo);
+}
+
+INLINE aclError do_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo* errorInfo)
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)errorInfo};
 	return (aclError)call(ROPEWAY_aclrtRepairError, a);
 }
 
-EXPORT aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion)
+static aclError original_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo* errorInfo)
+{
+	return do_aclrtRepairError(deviceId, errorInfo);
+}
+
+EXPORT aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo* errorInfo)
+{
+	HOOKABLE(aclrtRepairError, deviceId, errorInfo);
+}
+
+INLINE aclError do_aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion)
 {
 	uint64_t a[] = {(uintptr_t)majorVersion, (uintptr_t)minorVersion, (uintptr_t)patchVersion};
 	return (aclError)call(ROPEWAY_aclrtGetVersion, a);
+}
+
+static aclError original_aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion)
+{
+	return do_aclrtGetVersion(majorVersion, minorVersion, patchVersion);
+}
+
+EXPORT aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion)
+{
+	HOOKABLE(aclrtGetVersion, majorVersion, minorVersion, patchVersion);
 }
 
 EXPORT aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* version)
@@ -1609,9 +4177,19 @@ EXPORT aclError aclsysGetVersionNum(char* pkgName, int32_t* versionNum)
 	return (aclError)call(ROPEWAY_aclsysGetVersionNum, a);
 }
 
-EXPORT const char* aclrtGetSocName(void)
+INLINE const char* do_aclrtGetSocName(void)
 {
 	return (const char*)(uintptr_t)call(ROPEWAY_aclrtGetSocName, NULL);
+}
+
+static const char* original_aclrtGetSocName(void)
+{
+	return do_aclrtGetSocName();
+}
+
+EXPORT const char* aclrtGetSocName(void)
+{
+	HOOKABLE(aclrtGetSocName);
 }
 
 EXPORT aclError aclGetCannAttributeList(const aclCannAttr** cannAttrList, size_t* num)
@@ -1630,6 +4208,18 @@ EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceIn
 {
 	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)deviceInfo, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_aclGetDeviceCapability, a);
+}
+
+aclError refuse_aclrtApiInjectionSetFunc(const char* name, aclrtApiFunc func)
+{
+	uint64_t a[] = {(uintptr_t)name, (uintptr_t)func};
+	return (aclError)call(ROPEWAY_aclrtApiInjectionSetFunc, a);
+}
+
+aclError refuse_aclrtApiInjectionGetFunc(const char* name, aclrtApiFunc* originFunc, aclrtApiFunc* currentFunc)
+{
+	uint64_t a[] = {(uintptr_t)name, (uintptr_t)originFunc, (uintptr_t)currentFunc};
+	return (aclError)call(ROPEWAY_aclrtApiInjectionGetFunc, a);
 }
 
 EXPORT float aclFloat16ToFloat(aclFloat16 value)
@@ -1686,657 +4276,1747 @@ EXPORT size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer)
 	return (size_t)call(ROPEWAY_aclGetDataBufferSizeV2, a);
 }
 
-EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
+INLINE aclError do_aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uint64_t)mode};
 	return (aclError)call(ROPEWAY_aclmdlRICaptureBegin, a);
 }
 
-EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
+static aclError original_aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
+{
+	return do_aclmdlRICaptureBegin(stream, mode);
+}
+
+EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
+{
+	HOOKABLE(aclmdlRICaptureBegin, stream, mode);
+}
+
+INLINE aclError do_aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)modelRI, (uint64_t)mode};
 	return (aclError)call(ROPEWAY_aclmdlRICaptureToModelRIBegin, a);
 }
 
-EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI)
+static aclError original_aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
+{
+	return do_aclmdlRICaptureToModelRIBegin(stream, modelRI, mode);
+}
+
+EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
+{
+	HOOKABLE(aclmdlRICaptureToModelRIBegin, stream, modelRI, mode);
+}
+
+INLINE aclError do_aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)status, (uintptr_t)modelRI};
 	return (aclError)call(ROPEWAY_aclmdlRICaptureGetInfo, a);
 }
 
-EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI)
+static aclError original_aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI)
+{
+	return do_aclmdlRICaptureGetInfo(stream, status, modelRI);
+}
+
+EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI)
+{
+	HOOKABLE(aclmdlRICaptureGetInfo, stream, status, modelRI);
+}
+
+INLINE aclError do_aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)modelRI};
 	return (aclError)call(ROPEWAY_aclmdlRICaptureEnd, a);
 }
 
-EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode)
+static aclError original_aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI)
+{
+	return do_aclmdlRICaptureEnd(stream, modelRI);
+}
+
+EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI)
+{
+	HOOKABLE(aclmdlRICaptureEnd, stream, modelRI);
+}
+
+INLINE aclError do_aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode)
 {
 	uint64_t a[] = {(uintptr_t)mode};
 	return (aclError)call(ROPEWAY_aclmdlRICaptureThreadExchangeMode, a);
 }
 
-EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
+static aclError original_aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode)
+{
+	return do_aclmdlRICaptureThreadExchangeMode(mode);
+}
+
+EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode)
+{
+	HOOKABLE(aclmdlRICaptureThreadExchangeMode, mode);
+}
+
+INLINE aclError do_aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskGrpBegin, a);
 }
 
-EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle)
+static aclError original_aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
+{
+	return do_aclmdlRICaptureTaskGrpBegin(stream);
+}
+
+EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
+{
+	HOOKABLE(aclmdlRICaptureTaskGrpBegin, stream);
+}
+
+INLINE aclError do_aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)handle};
 	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskGrpEnd, a);
 }
 
-EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
+static aclError original_aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle)
+{
+	return do_aclmdlRICaptureTaskGrpEnd(stream, handle);
+}
+
+EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle)
+{
+	HOOKABLE(aclmdlRICaptureTaskGrpEnd, stream, handle);
+}
+
+INLINE aclError do_aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)handle};
 	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskUpdateBegin, a);
 }
 
-EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
+static aclError original_aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
+{
+	return do_aclmdlRICaptureTaskUpdateBegin(stream, handle);
+}
+
+EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
+{
+	HOOKABLE(aclmdlRICaptureTaskUpdateBegin, stream, handle);
+}
+
+INLINE aclError do_aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskUpdateEnd, a);
 }
 
-EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
+static aclError original_aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
+{
+	return do_aclmdlRICaptureTaskUpdateEnd(stream);
+}
+
+EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
+{
+	HOOKABLE(aclmdlRICaptureTaskUpdateEnd, stream);
+}
+
+INLINE aclError do_aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclmdlRIExecuteAsync, a);
 }
 
-EXPORT aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
+static aclError original_aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
+{
+	return do_aclmdlRIExecuteAsync(modelRI, stream);
+}
+
+EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
+{
+	HOOKABLE(aclmdlRIExecuteAsync, modelRI, stream);
+}
+
+INLINE aclError do_aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)timeout};
 	return (aclError)call(ROPEWAY_aclmdlRIExecute, a);
 }
 
-EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
+static aclError original_aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
+{
+	return do_aclmdlRIExecute(modelRI, timeout);
+}
+
+EXPORT aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
+{
+	HOOKABLE(aclmdlRIExecute, modelRI, timeout);
+}
+
+INLINE aclError do_aclmdlRIDestroy(aclmdlRI modelRI)
 {
 	uint64_t a[] = {(uintptr_t)modelRI};
 	return (aclError)call(ROPEWAY_aclmdlRIDestroy, a);
 }
 
-EXPORT aclError aclmdlRIAbort(aclmdlRI modelRI)
+static aclError original_aclmdlRIDestroy(aclmdlRI modelRI)
+{
+	return do_aclmdlRIDestroy(modelRI);
+}
+
+EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
+{
+	HOOKABLE(aclmdlRIDestroy, modelRI);
+}
+
+INLINE aclError do_aclmdlRIAbort(aclmdlRI modelRI)
 {
 	uint64_t a[] = {(uintptr_t)modelRI};
 	return (aclError)call(ROPEWAY_aclmdlRIAbort, a);
 }
 
-EXPORT aclError aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag)
+static aclError original_aclmdlRIAbort(aclmdlRI modelRI)
+{
+	return do_aclmdlRIAbort(modelRI);
+}
+
+EXPORT aclError aclmdlRIAbort(aclmdlRI modelRI)
+{
+	HOOKABLE(aclmdlRIAbort, modelRI);
+}
+
+INLINE aclError do_aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclmdlRIBuildBegin, a);
 }
 
-EXPORT aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
+static aclError original_aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag)
+{
+	return do_aclmdlRIBuildBegin(modelRI, flag);
+}
+
+EXPORT aclError aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag)
+{
+	HOOKABLE(aclmdlRIBuildBegin, modelRI, flag);
+}
+
+INLINE aclError do_aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclmdlRIBindStream, a);
 }
 
-EXPORT aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
+static aclError original_aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
+{
+	return do_aclmdlRIBindStream(modelRI, stream, flag);
+}
+
+EXPORT aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
+{
+	HOOKABLE(aclmdlRIBindStream, modelRI, stream, flag);
+}
+
+INLINE aclError do_aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclmdlRIUnbindStream, a);
 }
 
-EXPORT aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream)
+static aclError original_aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
+{
+	return do_aclmdlRIUnbindStream(modelRI, stream);
+}
+
+EXPORT aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
+{
+	HOOKABLE(aclmdlRIUnbindStream, modelRI, stream);
+}
+
+INLINE aclError do_aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclmdlRIEndTask, a);
 }
 
-EXPORT aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve)
+static aclError original_aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream)
+{
+	return do_aclmdlRIEndTask(modelRI, stream);
+}
+
+EXPORT aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream)
+{
+	HOOKABLE(aclmdlRIEndTask, modelRI, stream);
+}
+
+INLINE aclError do_aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)reserve};
 	return (aclError)call(ROPEWAY_aclmdlRIBuildEnd, a);
 }
 
-EXPORT aclError aclmdlRISetName(aclmdlRI modelRI, const char* name)
+static aclError original_aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve)
+{
+	return do_aclmdlRIBuildEnd(modelRI, reserve);
+}
+
+EXPORT aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve)
+{
+	HOOKABLE(aclmdlRIBuildEnd, modelRI, reserve);
+}
+
+INLINE aclError do_aclmdlRISetName(aclmdlRI modelRI, const char* name)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)name};
 	return (aclError)call(ROPEWAY_aclmdlRISetName, a);
 }
 
-EXPORT aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name)
+static aclError original_aclmdlRISetName(aclmdlRI modelRI, const char* name)
+{
+	return do_aclmdlRISetName(modelRI, name);
+}
+
+EXPORT aclError aclmdlRISetName(aclmdlRI modelRI, const char* name)
+{
+	HOOKABLE(aclmdlRISetName, modelRI, name);
+}
+
+INLINE aclError do_aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)maxLen, (uintptr_t)name};
 	return (aclError)call(ROPEWAY_aclmdlRIGetName, a);
 }
 
-EXPORT aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId)
+static aclError original_aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name)
+{
+	return do_aclmdlRIGetName(modelRI, maxLen, name);
+}
+
+EXPORT aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name)
+{
+	HOOKABLE(aclmdlRIGetName, modelRI, maxLen, name);
+}
+
+INLINE aclError do_aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)modelRIId};
 	return (aclError)call(ROPEWAY_aclmdlRIGetId, a);
 }
 
-EXPORT aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData)
+static aclError original_aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId)
+{
+	return do_aclmdlRIGetId(modelRI, modelRIId);
+}
+
+EXPORT aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId)
+{
+	HOOKABLE(aclmdlRIGetId, modelRI, modelRIId);
+}
+
+INLINE aclError do_aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)func, (uintptr_t)userData};
 	return (aclError)call(ROPEWAY_aclmdlRIDestroyRegisterCallback, a);
 }
 
-EXPORT aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
+static aclError original_aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData)
+{
+	return do_aclmdlRIDestroyRegisterCallback(modelRI, func, userData);
+}
+
+EXPORT aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData)
+{
+	HOOKABLE(aclmdlRIDestroyRegisterCallback, modelRI, func, userData);
+}
+
+INLINE aclError do_aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)func};
 	return (aclError)call(ROPEWAY_aclmdlRIDestroyUnregisterCallback, a);
 }
 
-EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI)
+static aclError original_aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
+{
+	return do_aclmdlRIDestroyUnregisterCallback(modelRI, func);
+}
+
+EXPORT aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
+{
+	HOOKABLE(aclmdlRIDestroyUnregisterCallback, modelRI, func);
+}
+
+INLINE aclError do_aclmdlRIDebugPrint(aclmdlRI modelRI)
 {
 	uint64_t a[] = {(uintptr_t)modelRI};
 	return (aclError)call(ROPEWAY_aclmdlRIDebugPrint, a);
 }
 
-EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags)
+static aclError original_aclmdlRIDebugPrint(aclmdlRI modelRI)
+{
+	return do_aclmdlRIDebugPrint(modelRI);
+}
+
+EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI)
+{
+	HOOKABLE(aclmdlRIDebugPrint, modelRI);
+}
+
+INLINE aclError do_aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)path, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclmdlRIDebugJsonPrint, a);
 }
 
-EXPORT aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams)
+static aclError original_aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags)
+{
+	return do_aclmdlRIDebugJsonPrint(modelRI, path, flags);
+}
+
+EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags)
+{
+	HOOKABLE(aclmdlRIDebugJsonPrint, modelRI, path, flags);
+}
+
+INLINE aclError do_aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)streams, (uintptr_t)numStreams};
 	return (aclError)call(ROPEWAY_aclmdlRIGetStreams, a);
 }
 
-EXPORT aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks, uint32_t* numTasks)
+static aclError original_aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams)
+{
+	return do_aclmdlRIGetStreams(modelRI, streams, numStreams);
+}
+
+EXPORT aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams)
+{
+	HOOKABLE(aclmdlRIGetStreams, modelRI, streams, numStreams);
+}
+
+INLINE aclError do_aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks, uint32_t* numTasks)
 {
 	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)tasks, (uintptr_t)numTasks};
 	return (aclError)call(ROPEWAY_aclmdlRIGetTasksByStream, a);
 }
 
-EXPORT aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type)
+static aclError original_aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks, uint32_t* numTasks)
+{
+	return do_aclmdlRIGetTasksByStream(stream, tasks, numTasks);
+}
+
+EXPORT aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks, uint32_t* numTasks)
+{
+	HOOKABLE(aclmdlRIGetTasksByStream, stream, tasks, numTasks);
+}
+
+INLINE aclError do_aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type)
 {
 	uint64_t a[] = {(uintptr_t)task, (uintptr_t)type};
 	return (aclError)call(ROPEWAY_aclmdlRITaskGetType, a);
 }
 
-EXPORT aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id)
+static aclError original_aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type)
+{
+	return do_aclmdlRITaskGetType(task, type);
+}
+
+EXPORT aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type)
+{
+	HOOKABLE(aclmdlRITaskGetType, task, type);
+}
+
+INLINE aclError do_aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id)
 {
 	uint64_t a[] = {(uintptr_t)task, (uintptr_t)id};
 	return (aclError)call(ROPEWAY_aclmdlRITaskGetSeqId, a);
 }
 
-EXPORT aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params)
+static aclError original_aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id)
+{
+	return do_aclmdlRITaskGetSeqId(task, id);
+}
+
+EXPORT aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id)
+{
+	HOOKABLE(aclmdlRITaskGetSeqId, task, id);
+}
+
+INLINE aclError do_aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params)
 {
 	uint64_t a[] = {(uintptr_t)task, (uintptr_t)params};
 	return (aclError)call(ROPEWAY_aclmdlRITaskGetParams, a);
 }
 
-EXPORT aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params)
+static aclError original_aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params)
+{
+	return do_aclmdlRITaskGetParams(task, params);
+}
+
+EXPORT aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params)
+{
+	HOOKABLE(aclmdlRITaskGetParams, task, params);
+}
+
+INLINE aclError do_aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params)
 {
 	uint64_t a[] = {(uintptr_t)task, (uintptr_t)params};
 	return (aclError)call(ROPEWAY_aclmdlRITaskSetParams, a);
 }
 
-EXPORT aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue* attrValue)
+static aclError original_aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params)
+{
+	return do_aclmdlRITaskSetParams(task, params);
+}
+
+EXPORT aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params)
+{
+	HOOKABLE(aclmdlRITaskSetParams, task, params);
+}
+
+INLINE aclError do_aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue* attrValue)
 {
 	uint64_t a[] = {(uintptr_t)task, (uint64_t)attrId, (uintptr_t)attrValue};
 	return (aclError)call(ROPEWAY_aclmdlRIKernelTaskGetAttribute, a);
 }
 
-EXPORT aclError aclmdlRITaskDisable(aclmdlRITask task)
+static aclError original_aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue* attrValue)
+{
+	return do_aclmdlRIKernelTaskGetAttribute(task, attrId, attrValue);
+}
+
+EXPORT aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue* attrValue)
+{
+	HOOKABLE(aclmdlRIKernelTaskGetAttribute, task, attrId, attrValue);
+}
+
+INLINE aclError do_aclmdlRITaskDisable(aclmdlRITask task)
 {
 	uint64_t a[] = {(uintptr_t)task};
 	return (aclError)call(ROPEWAY_aclmdlRITaskDisable, a);
 }
 
-EXPORT aclError aclmdlRIUpdate(aclmdlRI modelRI)
+static aclError original_aclmdlRITaskDisable(aclmdlRITask task)
+{
+	return do_aclmdlRITaskDisable(task);
+}
+
+EXPORT aclError aclmdlRITaskDisable(aclmdlRITask task)
+{
+	HOOKABLE(aclmdlRITaskDisable, task);
+}
+
+INLINE aclError do_aclmdlRIUpdate(aclmdlRI modelRI)
 {
 	uint64_t a[] = {(uintptr_t)modelRI};
 	return (aclError)call(ROPEWAY_aclmdlRIUpdate, a);
 }
 
-EXPORT aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle)
+static aclError original_aclmdlRIUpdate(aclmdlRI modelRI)
+{
+	return do_aclmdlRIUpdate(modelRI);
+}
+
+EXPORT aclError aclmdlRIUpdate(aclmdlRI modelRI)
+{
+	HOOKABLE(aclmdlRIUpdate, modelRI);
+}
+
+INLINE aclError do_aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle)
 {
 	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)defaultLaunchValue, (uint64_t)flag, (uintptr_t)handle};
 	return (aclError)call(ROPEWAY_aclmdlRICondHandleCreate, a);
 }
 
-EXPORT aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr)
+static aclError original_aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle)
+{
+	return do_aclmdlRICondHandleCreate(modelRI, defaultLaunchValue, flag, handle);
+}
+
+EXPORT aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle)
+{
+	HOOKABLE(aclmdlRICondHandleCreate, modelRI, defaultLaunchValue, flag, handle);
+}
+
+INLINE aclError do_aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr)
 {
 	uint64_t a[] = {(uintptr_t)handle, (uintptr_t)ptr};
 	return (aclError)call(ROPEWAY_aclmdlRICondHandleGetCondPtr, a);
 }
 
-EXPORT aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags)
+static aclError original_aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr)
+{
+	return do_aclmdlRICondHandleGetCondPtr(handle, ptr);
+}
+
+EXPORT aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr)
+{
+	HOOKABLE(aclmdlRICondHandleGetCondPtr, handle, ptr);
+}
+
+INLINE aclError do_aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags)
 {
 	uint64_t a[] = {(uintptr_t)&params, (uintptr_t)stream, (uint64_t)flags};
 	return (aclError)call(ROPEWAY_aclmdlRIAddCondTask, a);
 }
 
-EXPORT aclError aclrtCreateLabel(aclrtLabel* label)
+static aclError original_aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags)
+{
+	return do_aclmdlRIAddCondTask(params, stream, flags);
+}
+
+EXPORT aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags)
+{
+	HOOKABLE(aclmdlRIAddCondTask, params, stream, flags);
+}
+
+INLINE aclError do_aclrtCreateLabel(aclrtLabel* label)
 {
 	uint64_t a[] = {(uintptr_t)label};
 	return (aclError)call(ROPEWAY_aclrtCreateLabel, a);
 }
 
-EXPORT aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream)
+static aclError original_aclrtCreateLabel(aclrtLabel* label)
+{
+	return do_aclrtCreateLabel(label);
+}
+
+EXPORT aclError aclrtCreateLabel(aclrtLabel* label)
+{
+	HOOKABLE(aclrtCreateLabel, label);
+}
+
+INLINE aclError do_aclrtSetLabel(aclrtLabel label, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)label, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtSetLabel, a);
 }
 
-EXPORT aclError aclrtDestroyLabel(aclrtLabel label)
+static aclError original_aclrtSetLabel(aclrtLabel label, aclrtStream stream)
+{
+	return do_aclrtSetLabel(label, stream);
+}
+
+EXPORT aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream)
+{
+	HOOKABLE(aclrtSetLabel, label, stream);
+}
+
+INLINE aclError do_aclrtDestroyLabel(aclrtLabel label)
 {
 	uint64_t a[] = {(uintptr_t)label};
 	return (aclError)call(ROPEWAY_aclrtDestroyLabel, a);
 }
 
-EXPORT aclError aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList)
+static aclError original_aclrtDestroyLabel(aclrtLabel label)
+{
+	return do_aclrtDestroyLabel(label);
+}
+
+EXPORT aclError aclrtDestroyLabel(aclrtLabel label)
+{
+	HOOKABLE(aclrtDestroyLabel, label);
+}
+
+INLINE aclError do_aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList)
 {
 	uint64_t a[] = {(uintptr_t)labels, (uint64_t)num, (uintptr_t)labelList};
 	return (aclError)call(ROPEWAY_aclrtCreateLabelList, a);
 }
 
-EXPORT aclError aclrtDestroyLabelList(aclrtLabelList labelList)
+static aclError original_aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList)
+{
+	return do_aclrtCreateLabelList(labels, num, labelList);
+}
+
+EXPORT aclError aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList)
+{
+	HOOKABLE(aclrtCreateLabelList, labels, num, labelList);
+}
+
+INLINE aclError do_aclrtDestroyLabelList(aclrtLabelList labelList)
 {
 	uint64_t a[] = {(uintptr_t)labelList};
 	return (aclError)call(ROPEWAY_aclrtDestroyLabelList, a);
 }
 
-EXPORT aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream)
+static aclError original_aclrtDestroyLabelList(aclrtLabelList labelList)
+{
+	return do_aclrtDestroyLabelList(labelList);
+}
+
+EXPORT aclError aclrtDestroyLabelList(aclrtLabelList labelList)
+{
+	HOOKABLE(aclrtDestroyLabelList, labelList);
+}
+
+INLINE aclError do_aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)maxValue, (uintptr_t)labelList, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtSwitchLabelByIndex, a);
 }
 
-EXPORT aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream)
+static aclError original_aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream)
+{
+	return do_aclrtSwitchLabelByIndex(ptr, maxValue, labelList, stream);
+}
+
+EXPORT aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream)
+{
+	HOOKABLE(aclrtSwitchLabelByIndex, ptr, maxValue, labelList, stream);
+}
+
+INLINE aclError do_aclrtActiveStream(aclrtStream activeStream, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)activeStream, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtActiveStream, a);
 }
 
-EXPORT aclError aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream)
+static aclError original_aclrtActiveStream(aclrtStream activeStream, aclrtStream stream)
+{
+	return do_aclrtActiveStream(activeStream, stream);
+}
+
+EXPORT aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream)
+{
+	HOOKABLE(aclrtActiveStream, activeStream, stream);
+}
+
+INLINE aclError do_aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)leftValue, (uint64_t)cond, (uintptr_t)rightValue, (uint64_t)dataType, (uintptr_t)trueStream, (uintptr_t)falseStream, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtSwitchStream, a);
 }
 
-EXPORT aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo* info, aclrtStream execStream)
+static aclError original_aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream)
+{
+	return do_aclrtSwitchStream(leftValue, cond, rightValue, dataType, trueStream, falseStream, stream);
+}
+
+EXPORT aclError aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream)
+{
+	HOOKABLE(aclrtSwitchStream, leftValue, cond, rightValue, dataType, trueStream, falseStream, stream);
+}
+
+INLINE aclError do_aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo* info, aclrtStream execStream)
 {
 	uint64_t a[] = {(uintptr_t)taskStream, (uint64_t)taskId, (uintptr_t)info, (uintptr_t)execStream};
 	return (aclError)call(ROPEWAY_aclrtTaskUpdateAsync, a);
 }
 
-EXPORT aclError aclrtSnapShotProcessLock(int pid, void* reserve)
+static aclError original_aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo* info, aclrtStream execStream)
+{
+	return do_aclrtTaskUpdateAsync(taskStream, taskId, info, execStream);
+}
+
+EXPORT aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo* info, aclrtStream execStream)
+{
+	HOOKABLE(aclrtTaskUpdateAsync, taskStream, taskId, info, execStream);
+}
+
+INLINE aclError do_aclrtSnapShotProcessLock(int pid, void* reserve)
 {
 	uint64_t a[] = {(uint64_t)pid, (uintptr_t)reserve};
 	return (aclError)call(ROPEWAY_aclrtSnapShotProcessLock, a);
 }
 
-EXPORT aclError aclrtSnapShotProcessUnlock(int pid, void* reserve)
+static aclError original_aclrtSnapShotProcessLock(int pid, void* reserve)
+{
+	return do_aclrtSnapShotProcessLock(pid, reserve);
+}
+
+EXPORT aclError aclrtSnapShotProcessLock(int pid, void* reserve)
+{
+	HOOKABLE(aclrtSnapShotProcessLock, pid, reserve);
+}
+
+INLINE aclError do_aclrtSnapShotProcessUnlock(int pid, void* reserve)
 {
 	uint64_t a[] = {(uint64_t)pid, (uintptr_t)reserve};
 	return (aclError)call(ROPEWAY_aclrtSnapShotProcessUnlock, a);
 }
 
-EXPORT aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args)
+static aclError original_aclrtSnapShotProcessUnlock(int pid, void* reserve)
+{
+	return do_aclrtSnapShotProcessUnlock(pid, reserve);
+}
+
+EXPORT aclError aclrtSnapShotProcessUnlock(int pid, void* reserve)
+{
+	HOOKABLE(aclrtSnapShotProcessUnlock, pid, reserve);
+}
+
+INLINE aclError do_aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args)
 {
 	uint64_t a[] = {(uint64_t)pid, (uintptr_t)args};
 	return (aclError)call(ROPEWAY_aclrtSnapShotProcessBackup, a);
 }
 
-EXPORT aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args)
+static aclError original_aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args)
+{
+	return do_aclrtSnapShotProcessBackup(pid, args);
+}
+
+EXPORT aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args)
+{
+	HOOKABLE(aclrtSnapShotProcessBackup, pid, args);
+}
+
+INLINE aclError do_aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args)
 {
 	uint64_t a[] = {(uint64_t)pid, (uintptr_t)args};
 	return (aclError)call(ROPEWAY_aclrtSnapShotProcessRestore, a);
 }
 
-EXPORT aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void* args)
+static aclError original_aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args)
+{
+	return do_aclrtSnapShotProcessRestore(pid, args);
+}
+
+EXPORT aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args)
+{
+	HOOKABLE(aclrtSnapShotProcessRestore, pid, args);
+}
+
+INLINE aclError do_aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void* args)
 {
 	uint64_t a[] = {(uint64_t)stage, (uintptr_t)callback, (uintptr_t)args};
 	return (aclError)call(ROPEWAY_aclrtSnapShotCallbackRegister, a);
 }
 
-EXPORT aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback)
+static aclError original_aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void* args)
+{
+	return do_aclrtSnapShotCallbackRegister(stage, callback, args);
+}
+
+EXPORT aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void* args)
+{
+	HOOKABLE(aclrtSnapShotCallbackRegister, stage, callback, args);
+}
+
+INLINE aclError do_aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback)
 {
 	uint64_t a[] = {(uint64_t)stage, (uintptr_t)callback};
 	return (aclError)call(ROPEWAY_aclrtSnapShotCallbackUnregister, a);
 }
 
-EXPORT aclrtBinary aclrtCreateBinary(const void* data, size_t dataLen)
+static aclError original_aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback)
+{
+	return do_aclrtSnapShotCallbackUnregister(stage, callback);
+}
+
+EXPORT aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback)
+{
+	HOOKABLE(aclrtSnapShotCallbackUnregister, stage, callback);
+}
+
+INLINE aclrtBinary do_aclrtCreateBinary(const void* data, size_t dataLen)
 {
 	uint64_t a[] = {(uintptr_t)data, (uint64_t)dataLen};
 	return (aclrtBinary)(uintptr_t)call(ROPEWAY_aclrtCreateBinary, a);
 }
 
-EXPORT aclError aclrtDestroyBinary(aclrtBinary binary)
+static aclrtBinary original_aclrtCreateBinary(const void* data, size_t dataLen)
+{
+	return do_aclrtCreateBinary(data, dataLen);
+}
+
+EXPORT aclrtBinary aclrtCreateBinary(const void* data, size_t dataLen)
+{
+	HOOKABLE(aclrtCreateBinary, data, dataLen);
+}
+
+INLINE aclError do_aclrtDestroyBinary(aclrtBinary binary)
 {
 	uint64_t a[] = {(uintptr_t)binary};
 	return (aclError)call(ROPEWAY_aclrtDestroyBinary, a);
 }
 
-EXPORT aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle* binHandle)
+static aclError original_aclrtDestroyBinary(aclrtBinary binary)
+{
+	return do_aclrtDestroyBinary(binary);
+}
+
+EXPORT aclError aclrtDestroyBinary(aclrtBinary binary)
+{
+	HOOKABLE(aclrtDestroyBinary, binary);
+}
+
+INLINE aclError do_aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle* binHandle)
 {
 	uint64_t a[] = {(uintptr_t)binary, (uintptr_t)binHandle};
 	return (aclError)call(ROPEWAY_aclrtBinaryLoad, a);
 }
 
-EXPORT aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
+static aclError original_aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle* binHandle)
+{
+	return do_aclrtBinaryLoad(binary, binHandle);
+}
+
+EXPORT aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle* binHandle)
+{
+	HOOKABLE(aclrtBinaryLoad, binary, binHandle);
+}
+
+INLINE aclError do_aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
 {
 	uint64_t a[] = {(uintptr_t)binPath, (uintptr_t)options, (uintptr_t)binHandle};
 	return (aclError)call(ROPEWAY_aclrtBinaryLoadFromFile, a);
 }
 
-EXPORT aclError aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
+static aclError original_aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
+{
+	return do_aclrtBinaryLoadFromFile(binPath, options, binHandle);
+}
+
+EXPORT aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
+{
+	HOOKABLE(aclrtBinaryLoadFromFile, binPath, options, binHandle);
+}
+
+INLINE aclError do_aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
 {
 	uint64_t a[] = {(uintptr_t)data, (uint64_t)length, (uintptr_t)options, (uintptr_t)binHandle};
 	return (aclError)call(ROPEWAY_aclrtBinaryLoadFromData, a);
 }
 
-EXPORT aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
+static aclError original_aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
+{
+	return do_aclrtBinaryLoadFromData(data, length, options, binHandle);
+}
+
+EXPORT aclError aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
+{
+	HOOKABLE(aclrtBinaryLoadFromData, data, length, options, binHandle);
+}
+
+INLINE aclError do_aclrtBinaryUnLoad(aclrtBinHandle binHandle)
 {
 	uint64_t a[] = {(uintptr_t)binHandle};
 	return (aclError)call(ROPEWAY_aclrtBinaryUnLoad, a);
 }
 
-EXPORT aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle)
+static aclError original_aclrtBinaryUnLoad(aclrtBinHandle binHandle)
+{
+	return do_aclrtBinaryUnLoad(binHandle);
+}
+
+EXPORT aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
+{
+	HOOKABLE(aclrtBinaryUnLoad, binHandle);
+}
+
+INLINE aclError do_aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle)
 {
 	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)kernelName, (uintptr_t)funcHandle};
 	return (aclError)call(ROPEWAY_aclrtBinaryGetFunction, a);
 }
 
-EXPORT aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle* funcHandle)
+static aclError original_aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle)
+{
+	return do_aclrtBinaryGetFunction(binHandle, kernelName, funcHandle);
+}
+
+EXPORT aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle)
+{
+	HOOKABLE(aclrtBinaryGetFunction, binHandle, kernelName, funcHandle);
+}
+
+INLINE aclError do_aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle* funcHandle)
 {
 	uint64_t a[] = {(uintptr_t)binHandle, (uint64_t)funcEntry, (uintptr_t)funcHandle};
 	return (aclError)call(ROPEWAY_aclrtBinaryGetFunctionByEntry, a);
 }
 
-EXPORT aclError aclrtBinaryGetFunctionCount(aclrtBinHandle binHandle, uint32_t* count)
+static aclError original_aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle* funcHandle)
+{
+	return do_aclrtBinaryGetFunctionByEntry(binHandle, funcEntry, funcHandle);
+}
+
+EXPORT aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle* funcHandle)
+{
+	HOOKABLE(aclrtBinaryGetFunctionByEntry, binHandle, funcEntry, funcHandle);
+}
+
+INLINE aclError do_aclrtBinaryGetFunctionCount(aclrtBinHandle binHandle, uint32_t* count)
 {
 	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)count};
 	return (aclError)call(ROPEWAY_aclrtBinaryGetFunctionCount, a);
 }
 
-EXPORT aclError aclrtBinaryEnumerateFunctions(const aclrtBinHandle binHandle, aclrtFuncHandle* funcHandles, uint32_t numFunctions)
+static aclError original_aclrtBinaryGetFunctionCount(aclrtBinHandle binHandle, uint32_t* count)
+{
+	return do_aclrtBinaryGetFunctionCount(binHandle, count);
+}
+
+EXPORT aclError aclrtBinaryGetFunctionCount(aclrtBinHandle binHandle, uint32_t* count)
+{
+	HOOKABLE(aclrtBinaryGetFunctionCount, binHandle, count);
+}
+
+INLINE aclError do_aclrtBinaryEnumerateFunctions(const aclrtBinHandle binHandle, aclrtFuncHandle* funcHandles, uint32_t numFunctions)
 {
 	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)funcHandles, (uint64_t)numFunctions};
 	return (aclError)call(ROPEWAY_aclrtBinaryEnumerateFunctions, a);
 }
 
-EXPORT aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr, size_t* binSize)
+static aclError original_aclrtBinaryEnumerateFunctions(const aclrtBinHandle binHandle, aclrtFuncHandle* funcHandles, uint32_t numFunctions)
+{
+	return do_aclrtBinaryEnumerateFunctions(binHandle, funcHandles, numFunctions);
+}
+
+EXPORT aclError aclrtBinaryEnumerateFunctions(const aclrtBinHandle binHandle, aclrtFuncHandle* funcHandles, uint32_t numFunctions)
+{
+	HOOKABLE(aclrtBinaryEnumerateFunctions, binHandle, funcHandles, numFunctions);
+}
+
+INLINE aclError do_aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr, size_t* binSize)
 {
 	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)binAddr, (uintptr_t)binSize};
 	return (aclError)call(ROPEWAY_aclrtBinaryGetDevAddress, a);
 }
 
-EXPORT aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr, size_t* size)
+static aclError original_aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr, size_t* binSize)
+{
+	return do_aclrtBinaryGetDevAddress(binHandle, binAddr, binSize);
+}
+
+EXPORT aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr, size_t* binSize)
+{
+	HOOKABLE(aclrtBinaryGetDevAddress, binHandle, binAddr, binSize);
+}
+
+INLINE aclError do_aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr, size_t* size)
 {
 	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)name, (uintptr_t)dptr, (uintptr_t)size};
 	return (aclError)call(ROPEWAY_aclrtBinaryGetGlobal, a);
 }
 
-EXPORT aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle)
+static aclError original_aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr, size_t* size)
+{
+	return do_aclrtBinaryGetGlobal(binHandle, name, dptr, size);
+}
+
+EXPORT aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr, size_t* size)
+{
+	HOOKABLE(aclrtBinaryGetGlobal, binHandle, name, dptr, size);
+}
+
+INLINE aclError do_aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle)
 {
 	uint64_t a[] = {(uintptr_t)symbol, (uintptr_t)funcHandle};
 	return (aclError)call(ROPEWAY_aclrtGetFuncBySymbol, a);
 }
 
-EXPORT aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr)
+static aclError original_aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle)
+{
+	return do_aclrtGetFuncBySymbol(symbol, funcHandle);
+}
+
+EXPORT aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle)
+{
+	HOOKABLE(aclrtGetFuncBySymbol, symbol, funcHandle);
+}
+
+INLINE aclError do_aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)aicAddr, (uintptr_t)aivAddr};
 	return (aclError)call(ROPEWAY_aclrtGetFunctionAddr, a);
 }
 
-EXPORT aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize, size_t* aivSize)
+static aclError original_aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr)
+{
+	return do_aclrtGetFunctionAddr(funcHandle, aicAddr, aivAddr);
+}
+
+EXPORT aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr)
+{
+	HOOKABLE(aclrtGetFunctionAddr, funcHandle, aicAddr, aivAddr);
+}
+
+INLINE aclError do_aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize, size_t* aivSize)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)aicSize, (uintptr_t)aivSize};
 	return (aclError)call(ROPEWAY_aclrtGetFunctionSize, a);
 }
 
-EXPORT aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name)
+static aclError original_aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize, size_t* aivSize)
+{
+	return do_aclrtGetFunctionSize(funcHandle, aicSize, aivSize);
+}
+
+EXPORT aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize, size_t* aivSize)
+{
+	HOOKABLE(aclrtGetFunctionSize, funcHandle, aicSize, aivSize);
+}
+
+INLINE aclError do_aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)maxLen, (uintptr_t)name};
 	return (aclError)call(ROPEWAY_aclrtGetFunctionName, a);
 }
 
-EXPORT aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t* attrValue)
+static aclError original_aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name)
+{
+	return do_aclrtGetFunctionName(funcHandle, maxLen, name);
+}
+
+EXPORT aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name)
+{
+	HOOKABLE(aclrtGetFunctionName, funcHandle, maxLen, name);
+}
+
+INLINE aclError do_aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t* attrValue)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)attrType, (uintptr_t)attrValue};
 	return (aclError)call(ROPEWAY_aclrtGetFunctionAttribute, a);
 }
 
-EXPORT aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle, aclrtBinHandle* binHandle)
+static aclError original_aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t* attrValue)
+{
+	return do_aclrtGetFunctionAttribute(funcHandle, attrType, attrValue);
+}
+
+EXPORT aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t* attrValue)
+{
+	HOOKABLE(aclrtGetFunctionAttribute, funcHandle, attrType, attrValue);
+}
+
+INLINE aclError do_aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle, aclrtBinHandle* binHandle)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)binHandle};
 	return (aclError)call(ROPEWAY_aclrtFunctionGetBinary, a);
 }
 
-EXPORT aclError aclrtFunctionGetParamCount(const void* func, size_t* paramCount)
+static aclError original_aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle, aclrtBinHandle* binHandle)
+{
+	return do_aclrtFunctionGetBinary(funcHandle, binHandle);
+}
+
+EXPORT aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle, aclrtBinHandle* binHandle)
+{
+	HOOKABLE(aclrtFunctionGetBinary, funcHandle, binHandle);
+}
+
+INLINE aclError do_aclrtFunctionGetParamCount(const void* func, size_t* paramCount)
 {
 	uint64_t a[] = {(uintptr_t)func, (uintptr_t)paramCount};
 	return (aclError)call(ROPEWAY_aclrtFunctionGetParamCount, a);
 }
 
-EXPORT aclError aclrtFunctionGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize)
+static aclError original_aclrtFunctionGetParamCount(const void* func, size_t* paramCount)
+{
+	return do_aclrtFunctionGetParamCount(func, paramCount);
+}
+
+EXPORT aclError aclrtFunctionGetParamCount(const void* func, size_t* paramCount)
+{
+	HOOKABLE(aclrtFunctionGetParamCount, func, paramCount);
+}
+
+INLINE aclError do_aclrtFunctionGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize)
 {
 	uint64_t a[] = {(uintptr_t)func, (uint64_t)paramIndex, (uintptr_t)paramOffset, (uintptr_t)paramSize};
 	return (aclError)call(ROPEWAY_aclrtFunctionGetParamInfo, a);
 }
 
-EXPORT aclError aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags, size_t* dynamicUbufSize)
+static aclError original_aclrtFunctionGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize)
+{
+	return do_aclrtFunctionGetParamInfo(func, paramIndex, paramOffset, paramSize);
+}
+
+EXPORT aclError aclrtFunctionGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize)
+{
+	HOOKABLE(aclrtFunctionGetParamInfo, func, paramIndex, paramOffset, paramSize);
+}
+
+INLINE aclError do_aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags, size_t* dynamicUbufSize)
 {
 	uint64_t a[] = {(uintptr_t)func, (uint64_t)flags, (uintptr_t)dynamicUbufSize};
 	return (aclError)call(ROPEWAY_aclrtFunctionGetAvailDynUbufPerBlock, a);
 }
 
-EXPORT aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName, const char* kernelName, aclrtFuncHandle* funcHandle)
+static aclError original_aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags, size_t* dynamicUbufSize)
+{
+	return do_aclrtFunctionGetAvailDynUbufPerBlock(func, flags, dynamicUbufSize);
+}
+
+EXPORT aclError aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags, size_t* dynamicUbufSize)
+{
+	HOOKABLE(aclrtFunctionGetAvailDynUbufPerBlock, func, flags, dynamicUbufSize);
+}
+
+INLINE aclError do_aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName, const char* kernelName, aclrtFuncHandle* funcHandle)
 {
 	uint64_t a[] = {(uintptr_t)handle, (uintptr_t)funcName, (uintptr_t)kernelName, (uintptr_t)funcHandle};
 	return (aclError)call(ROPEWAY_aclrtRegisterCpuFunc, a);
 }
 
-EXPORT aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void* userData)
+static aclError original_aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName, const char* kernelName, aclrtFuncHandle* funcHandle)
+{
+	return do_aclrtRegisterCpuFunc(handle, funcName, kernelName, funcHandle);
+}
+
+EXPORT aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName, const char* kernelName, aclrtFuncHandle* funcHandle)
+{
+	HOOKABLE(aclrtRegisterCpuFunc, handle, funcName, kernelName, funcHandle);
+}
+
+INLINE aclError do_aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void* userData)
 {
 	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)callback, (uintptr_t)userData};
 	return (aclError)call(ROPEWAY_aclrtBinarySetExceptionCallback, a);
 }
 
-EXPORT aclError aclrtGetHardwareSyncAddr(void** addr)
+static aclError original_aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void* userData)
+{
+	return do_aclrtBinarySetExceptionCallback(binHandle, callback, userData);
+}
+
+EXPORT aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void* userData)
+{
+	HOOKABLE(aclrtBinarySetExceptionCallback, binHandle, callback, userData);
+}
+
+INLINE aclError do_aclrtGetHardwareSyncAddr(void** addr)
 {
 	uint64_t a[] = {(uintptr_t)addr};
 	return (aclError)call(ROPEWAY_aclrtGetHardwareSyncAddr, a);
 }
 
-EXPORT aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible)
+static aclError original_aclrtGetHardwareSyncAddr(void** addr)
+{
+	return do_aclrtGetHardwareSyncAddr(addr);
+}
+
+EXPORT aclError aclrtGetHardwareSyncAddr(void** addr)
+{
+	HOOKABLE(aclrtGetHardwareSyncAddr, addr);
+}
+
+INLINE aclError do_aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible)
 {
 	uint64_t a[] = {(uintptr_t)socVersion, (uintptr_t)canCompatible};
 	return (aclError)call(ROPEWAY_aclrtCheckArchCompatibility, a);
 }
 
-EXPORT aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle)
+static aclError original_aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible)
+{
+	return do_aclrtCheckArchCompatibility(socVersion, canCompatible);
+}
+
+EXPORT aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible)
+{
+	HOOKABLE(aclrtCheckArchCompatibility, socVersion, canCompatible);
+}
+
+INLINE aclError do_aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)argsHandle};
 	return (aclError)call(ROPEWAY_aclrtKernelArgsInit, a);
 }
 
-EXPORT aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize)
+static aclError original_aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle)
+{
+	return do_aclrtKernelArgsInit(funcHandle, argsHandle);
+}
+
+EXPORT aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle)
+{
+	HOOKABLE(aclrtKernelArgsInit, funcHandle, argsHandle);
+}
+
+INLINE aclError do_aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)argsHandle, (uintptr_t)userHostMem, (uint64_t)actualArgsSize};
 	return (aclError)call(ROPEWAY_aclrtKernelArgsInitByUserMem, a);
 }
 
-EXPORT aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t* actualArgsSize)
+static aclError original_aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize)
+{
+	return do_aclrtKernelArgsInitByUserMem(funcHandle, argsHandle, userHostMem, actualArgsSize);
+}
+
+EXPORT aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize)
+{
+	HOOKABLE(aclrtKernelArgsInitByUserMem, funcHandle, argsHandle, userHostMem, actualArgsSize);
+}
+
+INLINE aclError do_aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t* actualArgsSize)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)userArgsSize, (uintptr_t)actualArgsSize};
 	return (aclError)call(ROPEWAY_aclrtKernelArgsGetMemSize, a);
 }
 
-EXPORT aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize)
+static aclError original_aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t* actualArgsSize)
+{
+	return do_aclrtKernelArgsGetMemSize(funcHandle, userArgsSize, actualArgsSize);
+}
+
+EXPORT aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t* actualArgsSize)
+{
+	HOOKABLE(aclrtKernelArgsGetMemSize, funcHandle, userArgsSize, actualArgsSize);
+}
+
+INLINE aclError do_aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)memSize};
 	return (aclError)call(ROPEWAY_aclrtKernelArgsGetHandleMemSize, a);
 }
 
-EXPORT aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize, aclrtParamHandle* paramHandle)
+static aclError original_aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize)
+{
+	return do_aclrtKernelArgsGetHandleMemSize(funcHandle, memSize);
+}
+
+EXPORT aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize)
+{
+	HOOKABLE(aclrtKernelArgsGetHandleMemSize, funcHandle, memSize);
+}
+
+INLINE aclError do_aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize, aclrtParamHandle* paramHandle)
 {
 	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)param, (uint64_t)paramSize, (uintptr_t)paramHandle};
 	return (aclError)call(ROPEWAY_aclrtKernelArgsAppend, a);
 }
 
-EXPORT aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle* paramHandle)
+static aclError original_aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize, aclrtParamHandle* paramHandle)
+{
+	return do_aclrtKernelArgsAppend(argsHandle, param, paramSize, paramHandle);
+}
+
+EXPORT aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize, aclrtParamHandle* paramHandle)
+{
+	HOOKABLE(aclrtKernelArgsAppend, argsHandle, param, paramSize, paramHandle);
+}
+
+INLINE aclError do_aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle* paramHandle)
 {
 	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)paramHandle};
 	return (aclError)call(ROPEWAY_aclrtKernelArgsAppendPlaceHolder, a);
 }
 
-EXPORT aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr)
+static aclError original_aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle* paramHandle)
+{
+	return do_aclrtKernelArgsAppendPlaceHolder(argsHandle, paramHandle);
+}
+
+EXPORT aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle* paramHandle)
+{
+	HOOKABLE(aclrtKernelArgsAppendPlaceHolder, argsHandle, paramHandle);
+}
+
+INLINE aclError do_aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr)
 {
 	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)paramHandle, (uint64_t)dataSize, (uintptr_t)bufferAddr};
 	return (aclError)call(ROPEWAY_aclrtKernelArgsGetPlaceHolderBuffer, a);
 }
 
-EXPORT aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param, size_t paramSize)
+static aclError original_aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr)
+{
+	return do_aclrtKernelArgsGetPlaceHolderBuffer(argsHandle, paramHandle, dataSize, bufferAddr);
+}
+
+EXPORT aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr)
+{
+	HOOKABLE(aclrtKernelArgsGetPlaceHolderBuffer, argsHandle, paramHandle, dataSize, bufferAddr);
+}
+
+INLINE aclError do_aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param, size_t paramSize)
 {
 	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)paramHandle, (uintptr_t)param, (uint64_t)paramSize};
 	return (aclError)call(ROPEWAY_aclrtKernelArgsParaUpdate, a);
 }
 
-EXPORT aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
+static aclError original_aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param, size_t paramSize)
+{
+	return do_aclrtKernelArgsParaUpdate(argsHandle, paramHandle, param, paramSize);
+}
+
+EXPORT aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param, size_t paramSize)
+{
+	HOOKABLE(aclrtKernelArgsParaUpdate, argsHandle, paramHandle, param, paramSize);
+}
+
+INLINE aclError do_aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
 {
 	uint64_t a[] = {(uintptr_t)argsHandle};
 	return (aclError)call(ROPEWAY_aclrtKernelArgsFinalize, a);
 }
 
-EXPORT aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtStream stream)
+static aclError original_aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
+{
+	return do_aclrtKernelArgsFinalize(argsHandle);
+}
+
+EXPORT aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
+{
+	HOOKABLE(aclrtKernelArgsFinalize, argsHandle);
+}
+
+INLINE aclError do_aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)argsData, (uint64_t)argsSize, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtLaunchKernel, a);
 }
 
-EXPORT aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtLaunchKernelCfg* cfg, aclrtStream stream)
+static aclError original_aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtStream stream)
+{
+	return do_aclrtLaunchKernel(funcHandle, numBlocks, argsData, argsSize, stream);
+}
+
+EXPORT aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtStream stream)
+{
+	HOOKABLE(aclrtLaunchKernel, funcHandle, numBlocks, argsData, argsSize, stream);
+}
+
+INLINE aclError do_aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtLaunchKernelCfg* cfg, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)argsData, (uint64_t)argsSize, (uintptr_t)cfg, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtLaunchKernelV2, a);
 }
 
-EXPORT aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve)
+static aclError original_aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtLaunchKernelCfg* cfg, aclrtStream stream)
+{
+	return do_aclrtLaunchKernelV2(funcHandle, numBlocks, argsData, argsSize, cfg, stream);
+}
+
+EXPORT aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtLaunchKernelCfg* cfg, aclrtStream stream)
+{
+	HOOKABLE(aclrtLaunchKernelV2, funcHandle, numBlocks, argsData, argsSize, cfg, stream);
+}
+
+INLINE aclError do_aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)argsHandle, (uintptr_t)reserve};
 	return (aclError)call(ROPEWAY_aclrtLaunchKernelWithConfig, a);
 }
 
-EXPORT aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
+static aclError original_aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve)
+{
+	return do_aclrtLaunchKernelWithConfig(funcHandle, numBlocks, stream, cfg, argsHandle, reserve);
+}
+
+EXPORT aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve)
+{
+	HOOKABLE(aclrtLaunchKernelWithConfig, funcHandle, numBlocks, stream, cfg, argsHandle, reserve);
+}
+
+INLINE aclError do_aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
 {
 	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)hostArgs, (uint64_t)argsSize, (uintptr_t)placeHolderArray, (uint64_t)placeHolderNum};
 	return (aclError)call(ROPEWAY_aclrtLaunchKernelWithHostArgs, a);
 }
 
-EXPORT aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
+static aclError original_aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
+{
+	return do_aclrtLaunchKernelWithHostArgs(funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
+}
+
+EXPORT aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
+{
+	HOOKABLE(aclrtLaunchKernelWithHostArgs, funcHandle, numBlocks, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
+}
+
+INLINE aclError do_aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
 {
 	uint64_t a[] = {(uintptr_t)func, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)args};
 	return (aclError)call(ROPEWAY_aclrtLaunchKernelWithArgsArray, a);
 }
 
-EXPORT aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
+static aclError original_aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
+{
+	return do_aclrtLaunchKernelWithArgsArray(func, numBlocks, stream, cfg, args);
+}
+
+EXPORT aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
+{
+	HOOKABLE(aclrtLaunchKernelWithArgsArray, func, numBlocks, stream, cfg, args);
+}
+
+INLINE aclError do_aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
 {
 	uint64_t a[] = {(uintptr_t)func, (uintptr_t)&gridDim, (uintptr_t)&blockDim, (uint64_t)dynUbufSize, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)args};
 	return (aclError)call(ROPEWAY_aclrtLaunchSIMTKernelWithArgsArray, a);
 }
 
-EXPORT aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
+static aclError original_aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
+{
+	return do_aclrtLaunchSIMTKernelWithArgsArray(func, gridDim, blockDim, dynUbufSize, stream, cfg, args);
+}
+
+EXPORT aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
+{
+	HOOKABLE(aclrtLaunchSIMTKernelWithArgsArray, func, gridDim, blockDim, dynUbufSize, stream, cfg, args);
+}
+
+INLINE aclError do_aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
 {
 	uint64_t a[] = {(uintptr_t)func, (uintptr_t)&gridDim, (uintptr_t)&blockDim, (uint64_t)dynUbufSize, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)hostArgs, (uint64_t)argsSize, (uintptr_t)placeHolderArray, (uint64_t)placeHolderNum};
 	return (aclError)call(ROPEWAY_aclrtLaunchSIMTKernelWithHostArgs, a);
 }
 
-EXPORT aclError aclrtSetGroup(int32_t groupId)
+static aclError original_aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
+{
+	return do_aclrtLaunchSIMTKernelWithHostArgs(func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
+}
+
+EXPORT aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
+{
+	HOOKABLE(aclrtLaunchSIMTKernelWithHostArgs, func, gridDim, blockDim, dynUbufSize, stream, cfg, hostArgs, argsSize, placeHolderArray, placeHolderNum);
+}
+
+INLINE aclError do_aclrtSetGroup(int32_t groupId)
 {
 	uint64_t a[] = {(uint64_t)groupId};
 	return (aclError)call(ROPEWAY_aclrtSetGroup, a);
 }
 
-EXPORT aclError aclrtGetGroupCount(uint32_t* count)
+static aclError original_aclrtSetGroup(int32_t groupId)
+{
+	return do_aclrtSetGroup(groupId);
+}
+
+EXPORT aclError aclrtSetGroup(int32_t groupId)
+{
+	HOOKABLE(aclrtSetGroup, groupId);
+}
+
+INLINE aclError do_aclrtGetGroupCount(uint32_t* count)
 {
 	uint64_t a[] = {(uintptr_t)count};
 	return (aclError)call(ROPEWAY_aclrtGetGroupCount, a);
 }
 
-EXPORT aclrtGroupInfo* aclrtCreateGroupInfo(void)
+static aclError original_aclrtGetGroupCount(uint32_t* count)
+{
+	return do_aclrtGetGroupCount(count);
+}
+
+EXPORT aclError aclrtGetGroupCount(uint32_t* count)
+{
+	HOOKABLE(aclrtGetGroupCount, count);
+}
+
+INLINE aclrtGroupInfo* do_aclrtCreateGroupInfo(void)
 {
 	return (aclrtGroupInfo*)(uintptr_t)call(ROPEWAY_aclrtCreateGroupInfo, NULL);
 }
 
-EXPORT aclError aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo)
+static aclrtGroupInfo* original_aclrtCreateGroupInfo(void)
+{
+	return do_aclrtCreateGroupInfo();
+}
+
+EXPORT aclrtGroupInfo* aclrtCreateGroupInfo(void)
+{
+	HOOKABLE(aclrtCreateGroupInfo);
+}
+
+INLINE aclError do_aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo)
 {
 	uint64_t a[] = {(uintptr_t)groupInfo};
 	return (aclError)call(ROPEWAY_aclrtDestroyGroupInfo, a);
 }
 
-EXPORT aclError aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo)
+static aclError original_aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo)
+{
+	return do_aclrtDestroyGroupInfo(groupInfo);
+}
+
+EXPORT aclError aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo)
+{
+	HOOKABLE(aclrtDestroyGroupInfo, groupInfo);
+}
+
+INLINE aclError do_aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo)
 {
 	uint64_t a[] = {(uintptr_t)groupInfo};
 	return (aclError)call(ROPEWAY_aclrtGetAllGroupInfo, a);
 }
 
-EXPORT aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void* attrValue, size_t valueLen, size_t* paramRetSize)
+static aclError original_aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo)
+{
+	return do_aclrtGetAllGroupInfo(groupInfo);
+}
+
+EXPORT aclError aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo)
+{
+	HOOKABLE(aclrtGetAllGroupInfo, groupInfo);
+}
+
+INLINE aclError do_aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void* attrValue, size_t valueLen, size_t* paramRetSize)
 {
 	uint64_t a[] = {(uintptr_t)groupInfo, (uint64_t)groupIndex, (uint64_t)attr, (uintptr_t)attrValue, (uint64_t)valueLen, (uintptr_t)paramRetSize};
 	return (aclError)call(ROPEWAY_aclrtGetGroupInfoDetail, a);
 }
 
-EXPORT aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
+static aclError original_aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void* attrValue, size_t valueLen, size_t* paramRetSize)
+{
+	return do_aclrtGetGroupInfoDetail(groupInfo, groupIndex, attr, attrValue, valueLen, paramRetSize);
+}
+
+EXPORT aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void* attrValue, size_t valueLen, size_t* paramRetSize)
+{
+	HOOKABLE(aclrtGetGroupInfoDetail, groupInfo, groupIndex, attr, attrValue, valueLen, paramRetSize);
+}
+
+INLINE aclError do_aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)src, (uint64_t)size, (uint64_t)cmoType, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtCmoAsync, a);
 }
 
-EXPORT aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream)
+static aclError original_aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
+{
+	return do_aclrtCmoAsync(src, size, cmoType, stream);
+}
+
+EXPORT aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
+{
+	HOOKABLE(aclrtCmoAsync, src, size, cmoType, stream);
+}
+
+INLINE aclError do_aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)src, (uint64_t)size, (uint64_t)cmoType, (uint64_t)barrierId, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtCmoAsyncWithBarrier, a);
 }
 
-EXPORT aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream, uint32_t flag)
+static aclError original_aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream)
+{
+	return do_aclrtCmoAsyncWithBarrier(src, size, cmoType, barrierId, stream);
+}
+
+EXPORT aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream)
+{
+	HOOKABLE(aclrtCmoAsyncWithBarrier, src, size, cmoType, barrierId, stream);
+}
+
+INLINE aclError do_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream, uint32_t flag)
 {
 	uint64_t a[] = {(uintptr_t)taskInfo, (uintptr_t)stream, (uint64_t)flag};
 	return (aclError)call(ROPEWAY_aclrtCmoWaitBarrier, a);
 }
 
-EXPORT aclError aclrtCmoGetDescSize(size_t* size)
+static aclError original_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream, uint32_t flag)
+{
+	return do_aclrtCmoWaitBarrier(taskInfo, stream, flag);
+}
+
+EXPORT aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream, uint32_t flag)
+{
+	HOOKABLE(aclrtCmoWaitBarrier, taskInfo, stream, flag);
+}
+
+INLINE aclError do_aclrtCmoGetDescSize(size_t* size)
 {
 	uint64_t a[] = {(uintptr_t)size};
 	return (aclError)call(ROPEWAY_aclrtCmoGetDescSize, a);
 }
 
-EXPORT aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size)
+static aclError original_aclrtCmoGetDescSize(size_t* size)
+{
+	return do_aclrtCmoGetDescSize(size);
+}
+
+EXPORT aclError aclrtCmoGetDescSize(size_t* size)
+{
+	HOOKABLE(aclrtCmoGetDescSize, size);
+}
+
+INLINE aclError do_aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size)
 {
 	uint64_t a[] = {(uintptr_t)cmoDesc, (uintptr_t)src, (uint64_t)size};
 	return (aclError)call(ROPEWAY_aclrtCmoSetDesc, a);
 }
 
-EXPORT aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void* reserve)
+static aclError original_aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size)
+{
+	return do_aclrtCmoSetDesc(cmoDesc, src, size);
+}
+
+EXPORT aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size)
+{
+	HOOKABLE(aclrtCmoSetDesc, cmoDesc, src, size);
+}
+
+INLINE aclError do_aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void* reserve)
 {
 	uint64_t a[] = {(uintptr_t)cmoDesc, (uint64_t)cmoType, (uintptr_t)stream, (uintptr_t)reserve};
 	return (aclError)call(ROPEWAY_aclrtCmoAsyncWithDesc, a);
 }
 
-EXPORT aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize, aclrtStream stream)
+static aclError original_aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void* reserve)
+{
+	return do_aclrtCmoAsyncWithDesc(cmoDesc, cmoType, stream, reserve);
+}
+
+EXPORT aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void* reserve)
+{
+	HOOKABLE(aclrtCmoAsyncWithDesc, cmoDesc, cmoType, stream, reserve);
+}
+
+INLINE aclError do_aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)outputAddr, (uint64_t)outputSize, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtGetFloatOverflowStatus, a);
 }
 
-EXPORT aclError aclrtResetFloatOverflowStatus(aclrtStream stream)
+static aclError original_aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize, aclrtStream stream)
+{
+	return do_aclrtGetFloatOverflowStatus(outputAddr, outputSize, stream);
+}
+
+EXPORT aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize, aclrtStream stream)
+{
+	HOOKABLE(aclrtGetFloatOverflowStatus, outputAddr, outputSize, stream);
+}
+
+INLINE aclError do_aclrtResetFloatOverflowStatus(aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtResetFloatOverflowStatus, a);
 }
 
-EXPORT aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream)
+static aclError original_aclrtResetFloatOverflowStatus(aclrtStream stream)
+{
+	return do_aclrtResetFloatOverflowStatus(stream);
+}
+
+EXPORT aclError aclrtResetFloatOverflowStatus(aclrtStream stream)
+{
+	HOOKABLE(aclrtResetFloatOverflowStatus, stream);
+}
+
+INLINE aclError do_aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)outputAddr, (uint64_t)outputSize, (uint64_t)checkMode, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtNpuGetFloatOverFlowStatus, a);
 }
 
-EXPORT aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
+static aclError original_aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream)
+{
+	return do_aclrtNpuGetFloatOverFlowStatus(outputAddr, outputSize, checkMode, stream);
+}
+
+EXPORT aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream)
+{
+	HOOKABLE(aclrtNpuGetFloatOverFlowStatus, outputAddr, outputSize, checkMode, stream);
+}
+
+INLINE aclError do_aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
 {
 	uint64_t a[] = {(uint64_t)checkMode, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtNpuClearFloatOverFlowStatus, a);
+}
+
+static aclError original_aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
+{
+	return do_aclrtNpuClearFloatOverFlowStatus(checkMode, stream);
+}
+
+EXPORT aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
+{
+	HOOKABLE(aclrtNpuClearFloatOverFlowStatus, checkMode, stream);
 }
 
 EXPORT aclError aclplatformGetDeviceInfo(aclplatformDevInfo infoType, char* value, uint32_t maxLen)
@@ -2351,22 +6031,52 @@ EXPORT aclError aclplatformGetInstructionInfo(aclplatformCoreType type, const ch
 	return (aclError)call(ROPEWAY_aclplatformGetInstructionInfo, a);
 }
 
-EXPORT aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream)
+INLINE aclError do_aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream)
 {
 	uint64_t a[] = {(uintptr_t)userdata, (uint64_t)length, (uintptr_t)stream};
 	return (aclError)call(ROPEWAY_aclrtProfTrace, a);
 }
 
-EXPORT aclError aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize)
+static aclError original_aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream)
+{
+	return do_aclrtProfTrace(userdata, length, stream);
+}
+
+EXPORT aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream)
+{
+	HOOKABLE(aclrtProfTrace, userdata, length, stream);
+}
+
+INLINE aclError do_aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize)
 {
 	uint64_t a[] = {(uintptr_t)infoPtr, (uint64_t)infoSize};
 	return (aclError)call(ROPEWAY_aclrtCacheLastTaskOpInfo, a);
 }
 
-EXPORT aclError aclrtCacheLastTaskExtendInfo(const char* const extendInfoPtr, const size_t infoSize)
+static aclError original_aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize)
+{
+	return do_aclrtCacheLastTaskOpInfo(infoPtr, infoSize);
+}
+
+EXPORT aclError aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize)
+{
+	HOOKABLE(aclrtCacheLastTaskOpInfo, infoPtr, infoSize);
+}
+
+INLINE aclError do_aclrtCacheLastTaskExtendInfo(const char* const extendInfoPtr, const size_t infoSize)
 {
 	uint64_t a[] = {(uintptr_t)extendInfoPtr, (uint64_t)infoSize};
 	return (aclError)call(ROPEWAY_aclrtCacheLastTaskExtendInfo, a);
+}
+
+static aclError original_aclrtCacheLastTaskExtendInfo(const char* const extendInfoPtr, const size_t infoSize)
+{
+	return do_aclrtCacheLastTaskExtendInfo(extendInfoPtr, infoSize);
+}
+
+EXPORT aclError aclrtCacheLastTaskExtendInfo(const char* const extendInfoPtr, const size_t infoSize)
+{
+	HOOKABLE(aclrtCacheLastTaskExtendInfo, extendInfoPtr, infoSize);
 }
 
 EXPORT aclError aclprofInit(const char* profilerResultPath, size_t length)
@@ -2649,70 +6359,180 @@ EXPORT WEAK aclError acldumpGetExceptionInfoPath(char* path, size_t maxLen)
 	return (aclError)call(ROPEWAY_acldumpGetExceptionInfoPath, a);
 }
 
-EXPORT aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf* buf)
+INLINE aclError do_aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf* buf)
 {
 	uint64_t a[] = {(uintptr_t)headBuf, (uint64_t)index, (uintptr_t)buf};
 	return (aclError)call(ROPEWAY_aclrtGetBufFromChain, a);
 }
 
-EXPORT aclError aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t* num)
+static aclError original_aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf* buf)
+{
+	return do_aclrtGetBufFromChain(headBuf, index, buf);
+}
+
+EXPORT aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf* buf)
+{
+	HOOKABLE(aclrtGetBufFromChain, headBuf, index, buf);
+}
+
+INLINE aclError do_aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t* num)
 {
 	uint64_t a[] = {(uintptr_t)headBuf, (uintptr_t)num};
 	return (aclError)call(ROPEWAY_aclrtGetBufChainNum, a);
 }
 
-EXPORT aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf)
+static aclError original_aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t* num)
+{
+	return do_aclrtGetBufChainNum(headBuf, num);
+}
+
+EXPORT aclError aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t* num)
+{
+	HOOKABLE(aclrtGetBufChainNum, headBuf, num);
+}
+
+INLINE aclError do_aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf)
 {
 	uint64_t a[] = {(uintptr_t)headBuf, (uintptr_t)buf};
 	return (aclError)call(ROPEWAY_aclrtAppendBufChain, a);
 }
 
-EXPORT aclError aclrtCopyBufRef(const aclrtMbuf buf, aclrtMbuf* newBuf)
+static aclError original_aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf)
+{
+	return do_aclrtAppendBufChain(headBuf, buf);
+}
+
+EXPORT aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf)
+{
+	HOOKABLE(aclrtAppendBufChain, headBuf, buf);
+}
+
+INLINE aclError do_aclrtCopyBufRef(const aclrtMbuf buf, aclrtMbuf* newBuf)
 {
 	uint64_t a[] = {(uintptr_t)buf, (uintptr_t)newBuf};
 	return (aclError)call(ROPEWAY_aclrtCopyBufRef, a);
 }
 
-EXPORT aclError aclrtGetBufUserData(const aclrtMbuf buf, void* dataPtr, size_t size, size_t offset)
+static aclError original_aclrtCopyBufRef(const aclrtMbuf buf, aclrtMbuf* newBuf)
+{
+	return do_aclrtCopyBufRef(buf, newBuf);
+}
+
+EXPORT aclError aclrtCopyBufRef(const aclrtMbuf buf, aclrtMbuf* newBuf)
+{
+	HOOKABLE(aclrtCopyBufRef, buf, newBuf);
+}
+
+INLINE aclError do_aclrtGetBufUserData(const aclrtMbuf buf, void* dataPtr, size_t size, size_t offset)
 {
 	uint64_t a[] = {(uintptr_t)buf, (uintptr_t)dataPtr, (uint64_t)size, (uint64_t)offset};
 	return (aclError)call(ROPEWAY_aclrtGetBufUserData, a);
 }
 
-EXPORT aclError aclrtSetBufUserData(aclrtMbuf buf, const void* dataPtr, size_t size, size_t offset)
+static aclError original_aclrtGetBufUserData(const aclrtMbuf buf, void* dataPtr, size_t size, size_t offset)
+{
+	return do_aclrtGetBufUserData(buf, dataPtr, size, offset);
+}
+
+EXPORT aclError aclrtGetBufUserData(const aclrtMbuf buf, void* dataPtr, size_t size, size_t offset)
+{
+	HOOKABLE(aclrtGetBufUserData, buf, dataPtr, size, offset);
+}
+
+INLINE aclError do_aclrtSetBufUserData(aclrtMbuf buf, const void* dataPtr, size_t size, size_t offset)
 {
 	uint64_t a[] = {(uintptr_t)buf, (uintptr_t)dataPtr, (uint64_t)size, (uint64_t)offset};
 	return (aclError)call(ROPEWAY_aclrtSetBufUserData, a);
 }
 
-EXPORT aclError aclrtGetBufData(const aclrtMbuf buf, void** dataPtr, size_t* size)
+static aclError original_aclrtSetBufUserData(aclrtMbuf buf, const void* dataPtr, size_t size, size_t offset)
+{
+	return do_aclrtSetBufUserData(buf, dataPtr, size, offset);
+}
+
+EXPORT aclError aclrtSetBufUserData(aclrtMbuf buf, const void* dataPtr, size_t size, size_t offset)
+{
+	HOOKABLE(aclrtSetBufUserData, buf, dataPtr, size, offset);
+}
+
+INLINE aclError do_aclrtGetBufData(const aclrtMbuf buf, void** dataPtr, size_t* size)
 {
 	uint64_t a[] = {(uintptr_t)buf, (uintptr_t)dataPtr, (uintptr_t)size};
 	return (aclError)call(ROPEWAY_aclrtGetBufData, a);
 }
 
-EXPORT aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t* len)
+static aclError original_aclrtGetBufData(const aclrtMbuf buf, void** dataPtr, size_t* size)
+{
+	return do_aclrtGetBufData(buf, dataPtr, size);
+}
+
+EXPORT aclError aclrtGetBufData(const aclrtMbuf buf, void** dataPtr, size_t* size)
+{
+	HOOKABLE(aclrtGetBufData, buf, dataPtr, size);
+}
+
+INLINE aclError do_aclrtGetBufDataLen(aclrtMbuf buf, size_t* len)
 {
 	uint64_t a[] = {(uintptr_t)buf, (uintptr_t)len};
 	return (aclError)call(ROPEWAY_aclrtGetBufDataLen, a);
 }
 
-EXPORT aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len)
+static aclError original_aclrtGetBufDataLen(aclrtMbuf buf, size_t* len)
+{
+	return do_aclrtGetBufDataLen(buf, len);
+}
+
+EXPORT aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t* len)
+{
+	HOOKABLE(aclrtGetBufDataLen, buf, len);
+}
+
+INLINE aclError do_aclrtSetBufDataLen(aclrtMbuf buf, size_t len)
 {
 	uint64_t a[] = {(uintptr_t)buf, (uint64_t)len};
 	return (aclError)call(ROPEWAY_aclrtSetBufDataLen, a);
 }
 
-EXPORT aclError aclrtFreeBuf(aclrtMbuf buf)
+static aclError original_aclrtSetBufDataLen(aclrtMbuf buf, size_t len)
+{
+	return do_aclrtSetBufDataLen(buf, len);
+}
+
+EXPORT aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len)
+{
+	HOOKABLE(aclrtSetBufDataLen, buf, len);
+}
+
+INLINE aclError do_aclrtFreeBuf(aclrtMbuf buf)
 {
 	uint64_t a[] = {(uintptr_t)buf};
 	return (aclError)call(ROPEWAY_aclrtFreeBuf, a);
 }
 
-EXPORT aclError aclrtAllocBuf(aclrtMbuf* buf, size_t size)
+static aclError original_aclrtFreeBuf(aclrtMbuf buf)
+{
+	return do_aclrtFreeBuf(buf);
+}
+
+EXPORT aclError aclrtFreeBuf(aclrtMbuf buf)
+{
+	HOOKABLE(aclrtFreeBuf, buf);
+}
+
+INLINE aclError do_aclrtAllocBuf(aclrtMbuf* buf, size_t size)
 {
 	uint64_t a[] = {(uintptr_t)buf, (uint64_t)size};
 	return (aclError)call(ROPEWAY_aclrtAllocBuf, a);
+}
+
+static aclError original_aclrtAllocBuf(aclrtMbuf* buf, size_t size)
+{
+	return do_aclrtAllocBuf(buf, size);
+}
+
+EXPORT aclError aclrtAllocBuf(aclrtMbuf* buf, size_t size)
+{
+	HOOKABLE(aclrtAllocBuf, buf, size);
 }
 
 EXPORT acltdtTensorType acltdtGetTensorTypeFromItem(const acltdtDataItem* dataItem)
@@ -3070,3 +6890,721 @@ EXPORT aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo* param, a
 	uint64_t a[] = {(uintptr_t)param, (uint64_t)type, (uint64_t)len, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_acltdtSetQueueRouteQueryInfo, a);
 }
+
+EXPORT rtError_t rtSetDevice(int32_t devId)
+{
+	uint64_t a[] = {(uint64_t)devId};
+	return (rtError_t)call_setup(ROPEWAY_rtSetDevice, a);
+}
+
+EXPORT rtError_t rtGetDevice(int32_t* devId)
+{
+	uint64_t a[] = {(uintptr_t)devId};
+	return (rtError_t)call(ROPEWAY_rtGetDevice, a);
+}
+
+EXPORT rtError_t rtDeviceReset(int32_t devId)
+{
+	uint64_t a[] = {(uint64_t)devId};
+	return (rtError_t)call(ROPEWAY_rtDeviceReset, a);
+}
+
+EXPORT rtError_t rtGetDeviceCount(int32_t* cnt)
+{
+	uint64_t a[] = {(uintptr_t)cnt};
+	return (rtError_t)call(ROPEWAY_rtGetDeviceCount, a);
+}
+
+EXPORT rtError_t rtGetDevicePhyIdByIndex(uint32_t devIndex, uint32_t* phyId)
+{
+	uint64_t a[] = {(uint64_t)devIndex, (uintptr_t)phyId};
+	return (rtError_t)call(ROPEWAY_rtGetDevicePhyIdByIndex, a);
+}
+
+EXPORT rtError_t rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t* logicDevId)
+{
+	uint64_t a[] = {(uint64_t)userDevId, (uintptr_t)logicDevId};
+	return (rtError_t)call(ROPEWAY_rtGetLogicDevIdByUserDevId, a);
+}
+
+EXPORT rtError_t rtDeviceGetBareTgid(uint32_t* pid)
+{
+	uint64_t a[] = {(uintptr_t)pid};
+	return (rtError_t)call(ROPEWAY_rtDeviceGetBareTgid, a);
+}
+
+EXPORT rtError_t rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType, int64_t* val)
+{
+	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)moduleType, (uint64_t)infoType, (uintptr_t)val};
+	return (rtError_t)call(ROPEWAY_rtGetDeviceInfo, a);
+}
+
+EXPORT rtError_t rtEnableP2P(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t flag)
+{
+	uint64_t a[] = {(uint64_t)devIdDes, (uint64_t)phyIdSrc, (uint64_t)flag};
+	return (rtError_t)call(ROPEWAY_rtEnableP2P, a);
+}
+
+EXPORT rtError_t rtDisableP2P(uint32_t devIdDes, uint32_t phyIdSrc)
+{
+	uint64_t a[] = {(uint64_t)devIdDes, (uint64_t)phyIdSrc};
+	return (rtError_t)call(ROPEWAY_rtDisableP2P, a);
+}
+
+EXPORT rtError_t rtGetSocVersion(char* ver, uint32_t maxLen)
+{
+	uint64_t a[] = {(uintptr_t)ver, (uint64_t)maxLen};
+	return (rtError_t)call(ROPEWAY_rtGetSocVersion, a);
+}
+
+EXPORT rtError_t rtGetAiCoreCount(uint32_t* aiCoreCnt)
+{
+	uint64_t a[] = {(uintptr_t)aiCoreCnt};
+	return (rtError_t)call(ROPEWAY_rtGetAiCoreCount, a);
+}
+
+EXPORT rtError_t rtGetAiCpuCount(uint32_t* aiCpuCnt)
+{
+	uint64_t a[] = {(uintptr_t)aiCpuCnt};
+	return (rtError_t)call(ROPEWAY_rtGetAiCpuCount, a);
+}
+
+EXPORT rtError_t rtMalloc(void** devPtr, uint64_t size, rtMemType_t type, const uint16_t moduleId)
+{
+	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size, (uint64_t)type, (uint64_t)moduleId};
+	return (rtError_t)call(ROPEWAY_rtMalloc, a);
+}
+
+EXPORT rtError_t rtFree(void* devPtr)
+{
+	uint64_t a[] = {(uintptr_t)devPtr};
+	return (rtError_t)call(ROPEWAY_rtFree, a);
+}
+
+EXPORT rtError_t rtMallocHost(void** hostPtr, uint64_t size, const uint16_t moduleId)
+{
+	uint64_t a[] = {(uintptr_t)hostPtr, (uint64_t)size, (uint64_t)moduleId};
+	return (rtError_t)call(ROPEWAY_rtMallocHost, a);
+}
+
+EXPORT rtError_t rtFreeHost(void* hostPtr)
+{
+	uint64_t a[] = {(uintptr_t)hostPtr};
+	return (rtError_t)call(ROPEWAY_rtFreeHost, a);
+}
+
+EXPORT rtError_t rtMemcpy(void* dst, uint64_t destMax, const void* src, uint64_t cnt, rtMemcpyKind_t kind)
+{
+	uint64_t a[] = {(uintptr_t)dst, (uint64_t)destMax, (uintptr_t)src, (uint64_t)cnt, (uint64_t)kind};
+	return (rtError_t)call(ROPEWAY_rtMemcpy, a);
+}
+
+EXPORT rtError_t rtMemcpyAsync(void* dst, uint64_t destMax, const void* src, uint64_t cnt, rtMemcpyKind_t kind, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)dst, (uint64_t)destMax, (uintptr_t)src, (uint64_t)cnt, (uint64_t)kind, (uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtMemcpyAsync, a);
+}
+
+EXPORT rtError_t rtMemcpyAsyncWithoutCheckKind(void* dst, uint64_t destMax, const void* src, uint64_t cnt, int32_t kind, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)dst, (uint64_t)destMax, (uintptr_t)src, (uint64_t)cnt, (uint64_t)kind, (uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtMemcpyAsyncWithoutCheckKind, a);
+}
+
+EXPORT rtError_t rtIpcSetMemoryName(const void* ptr, uint64_t byteCount, char* name, uint32_t len)
+{
+	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)byteCount, (uintptr_t)name, (uint64_t)len};
+	return (rtError_t)call(ROPEWAY_rtIpcSetMemoryName, a);
+}
+
+EXPORT rtError_t rtIpcDestroyMemoryName(const char* name)
+{
+	uint64_t a[] = {(uintptr_t)name};
+	return (rtError_t)call(ROPEWAY_rtIpcDestroyMemoryName, a);
+}
+
+EXPORT rtError_t rtIpcOpenMemory(void** ptr, const char* name)
+{
+	uint64_t a[] = {(uintptr_t)ptr, (uintptr_t)name};
+	return (rtError_t)call(ROPEWAY_rtIpcOpenMemory, a);
+}
+
+EXPORT rtError_t rtIpcCloseMemory(const void* ptr)
+{
+	uint64_t a[] = {(uintptr_t)ptr};
+	return (rtError_t)call(ROPEWAY_rtIpcCloseMemory, a);
+}
+
+EXPORT rtError_t rtSetIpcMemPid(const char* name, int32_t* pid, int32_t num)
+{
+	uint64_t a[] = {(uintptr_t)name, (uintptr_t)pid, (uint64_t)num};
+	return (rtError_t)call(ROPEWAY_rtSetIpcMemPid, a);
+}
+
+EXPORT rtError_t rtSetIpcMemorySuperPodPid(const char* name, uint32_t sdid, int32_t* pid, int32_t num)
+{
+	uint64_t a[] = {(uintptr_t)name, (uint64_t)sdid, (uintptr_t)pid, (uint64_t)num};
+	return (rtError_t)call(ROPEWAY_rtSetIpcMemorySuperPodPid, a);
+}
+
+EXPORT rtError_t rtStreamCreate(aclrtStream* stream, int32_t priority)
+{
+	uint64_t a[] = {(uintptr_t)stream, (uint64_t)priority};
+	return (rtError_t)call(ROPEWAY_rtStreamCreate, a);
+}
+
+EXPORT rtError_t rtStreamDestroy(aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtStreamDestroy, a);
+}
+
+EXPORT rtError_t rtStreamSynchronize(aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtStreamSynchronize, a);
+}
+
+EXPORT rtError_t rtStreamGetSqid(aclrtStream stream, uint32_t* sqId)
+{
+	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)sqId};
+	return (rtError_t)call(ROPEWAY_rtStreamGetSqid, a);
+}
+
+EXPORT rtError_t rtStreamGetCqid(aclrtStream stream, uint32_t* cqId, uint32_t* logicCqId)
+{
+	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)cqId, (uintptr_t)logicCqId};
+	return (rtError_t)call(ROPEWAY_rtStreamGetCqid, a);
+}
+
+EXPORT rtError_t rtGetTaskIdAndStreamID(uint32_t* taskId, uint32_t* streamId)
+{
+	uint64_t a[] = {(uintptr_t)taskId, (uintptr_t)streamId};
+	return (rtError_t)call(ROPEWAY_rtGetTaskIdAndStreamID, a);
+}
+
+EXPORT rtError_t rtNotifyCreate(int32_t deviceId, aclrtNotify* notify)
+{
+	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)notify};
+	return (rtError_t)call(ROPEWAY_rtNotifyCreate, a);
+}
+
+EXPORT rtError_t rtNotifyDestroy(aclrtNotify notify)
+{
+	uint64_t a[] = {(uintptr_t)notify};
+	return (rtError_t)call(ROPEWAY_rtNotifyDestroy, a);
+}
+
+EXPORT rtError_t rtNotifyRecord(aclrtNotify notify, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtNotifyRecord, a);
+}
+
+EXPORT rtError_t rtNotifyWait(aclrtNotify notify, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtNotifyWait, a);
+}
+
+EXPORT rtError_t rtNotifyGetAddrOffset(aclrtNotify notify, uint64_t* devAddrOffset)
+{
+	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)devAddrOffset};
+	return (rtError_t)call(ROPEWAY_rtNotifyGetAddrOffset, a);
+}
+
+EXPORT rtError_t rtGetC2cCtrlAddr(uint64_t* addr, uint32_t* len)
+{
+	uint64_t a[] = {(uintptr_t)addr, (uintptr_t)len};
+	return (rtError_t)call(ROPEWAY_rtGetC2cCtrlAddr, a);
+}
+
+EXPORT rtError_t rtDevBinaryRegister(const rtDevBinary_t* bin, void** hdl)
+{
+	uint64_t a[] = {(uintptr_t)bin, (uintptr_t)hdl};
+	return (rtError_t)call(ROPEWAY_rtDevBinaryRegister, a);
+}
+
+EXPORT rtError_t rtRegisterAllKernel(const rtDevBinary_t* bin, void** hdl)
+{
+	uint64_t a[] = {(uintptr_t)bin, (uintptr_t)hdl};
+	return (rtError_t)call(ROPEWAY_rtRegisterAllKernel, a);
+}
+
+EXPORT rtError_t rtDevBinaryUnRegister(aclrtBinHandle hdl)
+{
+	uint64_t a[] = {(uintptr_t)hdl};
+	return (rtError_t)call(ROPEWAY_rtDevBinaryUnRegister, a);
+}
+
+EXPORT rtError_t rtFunctionRegister(aclrtBinHandle binHandle, const void* stubFunc, const char* stubName, const void* kernelInfoExt, uint32_t funcMode)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)stubFunc, (uintptr_t)stubName, (uintptr_t)kernelInfoExt, (uint64_t)funcMode};
+	return (rtError_t)call(ROPEWAY_rtFunctionRegister, a);
+}
+
+EXPORT rtError_t rtKernelLaunch(const void* stubFunc, uint32_t numBlocks, void* args, uint32_t argsSize, rtSmDesc_t* smDesc, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)stubFunc, (uint64_t)numBlocks, (uintptr_t)args, (uint64_t)argsSize, (uintptr_t)smDesc, (uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtKernelLaunch, a);
+}
+
+EXPORT rtError_t rtKernelLaunchWithFlagV2(const void* stubFunc, uint32_t numBlocks, rtArgsEx_t* argsInfo, rtSmDesc_t* smDesc, aclrtStream stream, uint32_t flags, const rtTaskCfgInfo_t* cfgInfo)
+{
+	uint64_t a[] = {(uintptr_t)stubFunc, (uint64_t)numBlocks, (uintptr_t)argsInfo, (uintptr_t)smDesc, (uintptr_t)stream, (uint64_t)flags, (uintptr_t)cfgInfo};
+	return (rtError_t)call(ROPEWAY_rtKernelLaunchWithFlagV2, a);
+}
+
+EXPORT rtError_t rtKernelLaunchWithHandleV2(aclrtBinHandle hdl, const uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t* argsInfo, rtSmDesc_t* smDesc, aclrtStream stream, const rtTaskCfgInfo_t* cfgInfo)
+{
+	uint64_t a[] = {(uintptr_t)hdl, (uint64_t)tilingKey, (uint64_t)numBlocks, (uintptr_t)argsInfo, (uintptr_t)smDesc, (uintptr_t)stream, (uintptr_t)cfgInfo};
+	return (rtError_t)call(ROPEWAY_rtKernelLaunchWithHandleV2, a);
+}
+
+EXPORT rtError_t rtsLaunchCpuKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, const aclrtLaunchKernelCfg* cfg, rtCpuKernelArgs_t* argsInfo)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)argsInfo};
+	return (rtError_t)call(ROPEWAY_rtsLaunchCpuKernel, a);
+}
+
+EXPORT rtError_t rtAicpuKernelLaunchExWithArgs(const uint32_t kernelType, const char* opName, const uint32_t numBlocks, const rtAicpuArgsEx_t* argsInfo, rtSmDesc_t* smDesc, aclrtStream stream, const uint32_t flags)
+{
+	uint64_t a[] = {(uint64_t)kernelType, (uintptr_t)opName, (uint64_t)numBlocks, (uintptr_t)argsInfo, (uintptr_t)smDesc, (uintptr_t)stream, (uint64_t)flags};
+	return (rtError_t)call(ROPEWAY_rtAicpuKernelLaunchExWithArgs, a);
+}
+
+EXPORT rtError_t rtRegisterFuncSymbol(aclrtBinHandle binHandle, const void* symbol, const char* kernelName, void* reserve)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)symbol, (uintptr_t)kernelName, (uintptr_t)reserve};
+	return (rtError_t)call(ROPEWAY_rtRegisterFuncSymbol, a);
+}
+
+EXPORT rtError_t rtRegisterVariable(aclrtBinHandle binHandle, const void* hostVar, const char* deviceVarName, size_t size, uint32_t flags, void* reserve)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)hostVar, (uintptr_t)deviceVarName, (uint64_t)size, (uint64_t)flags, (uintptr_t)reserve};
+	return (rtError_t)call(ROPEWAY_rtRegisterVariable, a);
+}
+
+EXPORT rtError_t rtGeneralCtrl(uintptr_t* ctrl, uint32_t num, uint32_t type)
+{
+	uint64_t a[] = {(uintptr_t)ctrl, (uint64_t)num, (uint64_t)type};
+	return (rtError_t)call(ROPEWAY_rtGeneralCtrl, a);
+}
+
+EXPORT int32_t MsprofReportApi(uint32_t nonPersistantFlag, const void* api)
+{
+	uint64_t a[] = {(uint64_t)nonPersistantFlag, (uintptr_t)api};
+	return (int32_t)call(ROPEWAY_MsprofReportApi, a);
+}
+
+EXPORT int32_t MsprofReportCompactInfo(uint32_t nonPersistantFlag, const void* data, uint32_t length)
+{
+	uint64_t a[] = {(uint64_t)nonPersistantFlag, (uintptr_t)data, (uint64_t)length};
+	return (int32_t)call(ROPEWAY_MsprofReportCompactInfo, a);
+}
+
+EXPORT int32_t MsprofReportAdditionalInfo(uint32_t nonPersistantFlag, const void* data, uint32_t length)
+{
+	uint64_t a[] = {(uint64_t)nonPersistantFlag, (uintptr_t)data, (uint64_t)length};
+	return (int32_t)call(ROPEWAY_MsprofReportAdditionalInfo, a);
+}
+
+EXPORT uint64_t MsprofSysCycleTime(void)
+{
+	return (uint64_t)call(ROPEWAY_MsprofSysCycleTime, NULL);
+}
+
+EXPORT int32_t MsprofSetDeviceIdByGeModelIdx(const uint32_t geModelIdx, const uint32_t deviceId)
+{
+	uint64_t a[] = {(uint64_t)geModelIdx, (uint64_t)deviceId};
+	return (int32_t)call(ROPEWAY_MsprofSetDeviceIdByGeModelIdx, a);
+}
+
+EXPORT int32_t MsprofUnsetDeviceIdByGeModelIdx(const uint32_t geModelIdx, const uint32_t deviceId)
+{
+	uint64_t a[] = {(uint64_t)geModelIdx, (uint64_t)deviceId};
+	return (int32_t)call(ROPEWAY_MsprofUnsetDeviceIdByGeModelIdx, a);
+}
+
+const aclrtApiFunc ropeway_originals[ROPEWAY_FUNCTIONS] = {
+	[ROPEWAY_aclrtMemcpy] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpy,
+	[ROPEWAY_aclrtMemcpyAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyAsync,
+	[ROPEWAY_aclrtMemcpyAsyncWithCondition] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyAsyncWithCondition,
+	[ROPEWAY_aclrtMemcpyBatch] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyBatch,
+	[ROPEWAY_aclrtMemcpyBatchV2] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyBatchV2,
+	[ROPEWAY_aclrtMemcpyBatchAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyBatchAsync,
+	[ROPEWAY_aclrtMemcpyBatchAsyncV2] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyBatchAsyncV2,
+	[ROPEWAY_aclrtMemcpy2d] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpy2d,
+	[ROPEWAY_aclrtMemcpy2dAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpy2dAsync,
+	[ROPEWAY_aclrtGetMemcpyDescSize] = (aclrtApiFunc)(void (*)(void))original_aclrtGetMemcpyDescSize,
+	[ROPEWAY_aclrtSetMemcpyDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtSetMemcpyDesc,
+	[ROPEWAY_aclrtMemcpyAsyncWithDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyAsyncWithDesc,
+	[ROPEWAY_aclrtMemcpyAsyncWithOffset] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyAsyncWithOffset,
+	[ROPEWAY_aclrtMemset] = (aclrtApiFunc)(void (*)(void))original_aclrtMemset,
+	[ROPEWAY_aclrtMemsetAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtMemsetAsync,
+	[ROPEWAY_aclrtMemsetD32] = (aclrtApiFunc)(void (*)(void))original_aclrtMemsetD32,
+	[ROPEWAY_aclrtMemsetD32Async] = (aclrtApiFunc)(void (*)(void))original_aclrtMemsetD32Async,
+	[ROPEWAY_aclrtGetSymbolAddress] = (aclrtApiFunc)(void (*)(void))original_aclrtGetSymbolAddress,
+	[ROPEWAY_aclrtGetSymbolSize] = (aclrtApiFunc)(void (*)(void))original_aclrtGetSymbolSize,
+	[ROPEWAY_aclrtMemcpyFromSymbol] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyFromSymbol,
+	[ROPEWAY_aclrtMemcpyFromSymbolAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyFromSymbolAsync,
+	[ROPEWAY_aclrtMemcpyToSymbol] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyToSymbol,
+	[ROPEWAY_aclrtMemcpyToSymbolAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtMemcpyToSymbolAsync,
+	[ROPEWAY_aclrtMalloc] = (aclrtApiFunc)(void (*)(void))original_aclrtMalloc,
+	[ROPEWAY_aclrtMallocAlign32] = (aclrtApiFunc)(void (*)(void))original_aclrtMallocAlign32,
+	[ROPEWAY_aclrtMallocCached] = (aclrtApiFunc)(void (*)(void))original_aclrtMallocCached,
+	[ROPEWAY_aclrtMallocWithCfg] = (aclrtApiFunc)(void (*)(void))original_aclrtMallocWithCfg,
+	[ROPEWAY_aclrtMallocForTaskScheduler] = (aclrtApiFunc)(void (*)(void))original_aclrtMallocForTaskScheduler,
+	[ROPEWAY_aclrtMemFlush] = (aclrtApiFunc)(void (*)(void))original_aclrtMemFlush,
+	[ROPEWAY_aclrtMemInvalidate] = (aclrtApiFunc)(void (*)(void))original_aclrtMemInvalidate,
+	[ROPEWAY_aclrtFree] = (aclrtApiFunc)(void (*)(void))original_aclrtFree,
+	[ROPEWAY_aclrtFreeWithDevSync] = (aclrtApiFunc)(void (*)(void))original_aclrtFreeWithDevSync,
+	[ROPEWAY_aclrtGetMemInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetMemInfo,
+	[ROPEWAY_aclrtGetMemUsageInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetMemUsageInfo,
+	[ROPEWAY_aclrtCheckMemType] = (aclrtApiFunc)(void (*)(void))original_aclrtCheckMemType,
+	[ROPEWAY_aclrtMallocHost] = (aclrtApiFunc)(void (*)(void))original_aclrtMallocHost,
+	[ROPEWAY_aclrtMallocHostWithCfg] = (aclrtApiFunc)(void (*)(void))original_aclrtMallocHostWithCfg,
+	[ROPEWAY_aclrtFreeHost] = (aclrtApiFunc)(void (*)(void))original_aclrtFreeHost,
+	[ROPEWAY_aclrtFreeHostWithDevSync] = (aclrtApiFunc)(void (*)(void))original_aclrtFreeHostWithDevSync,
+	[ROPEWAY_aclrtHostRegister] = (aclrtApiFunc)(void (*)(void))original_aclrtHostRegister,
+	[ROPEWAY_aclrtHostRegisterV2] = (aclrtApiFunc)(void (*)(void))original_aclrtHostRegisterV2,
+	[ROPEWAY_aclrtHostGetDevicePointer] = (aclrtApiFunc)(void (*)(void))original_aclrtHostGetDevicePointer,
+	[ROPEWAY_aclrtHostGetDevicePointerAddrRange] = (aclrtApiFunc)(void (*)(void))original_aclrtHostGetDevicePointerAddrRange,
+	[ROPEWAY_aclrtHostUnregister] = (aclrtApiFunc)(void (*)(void))original_aclrtHostUnregister,
+	[ROPEWAY_aclrtHostMemMapCapabilities] = (aclrtApiFunc)(void (*)(void))original_aclrtHostMemMapCapabilities,
+	[ROPEWAY_aclrtPointerGetAttributes] = (aclrtApiFunc)(void (*)(void))original_aclrtPointerGetAttributes,
+	[ROPEWAY_aclrtMemAllocManaged] = (aclrtApiFunc)(void (*)(void))original_aclrtMemAllocManaged,
+	[ROPEWAY_aclrtMemManagedAdvise] = (aclrtApiFunc)(void (*)(void))original_aclrtMemManagedAdvise,
+	[ROPEWAY_aclrtMemManagedGetAttr] = (aclrtApiFunc)(void (*)(void))original_aclrtMemManagedGetAttr,
+	[ROPEWAY_aclrtMemManagedGetAttrs] = (aclrtApiFunc)(void (*)(void))original_aclrtMemManagedGetAttrs,
+	[ROPEWAY_aclrtMemManagedPrefetchAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtMemManagedPrefetchAsync,
+	[ROPEWAY_aclrtMemManagedPrefetchBatchAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtMemManagedPrefetchBatchAsync,
+	[ROPEWAY_aclrtMemP2PMap] = (aclrtApiFunc)(void (*)(void))original_aclrtMemP2PMap,
+	[ROPEWAY_aclrtIpcMemGetExportKey] = (aclrtApiFunc)(void (*)(void))original_aclrtIpcMemGetExportKey,
+	[ROPEWAY_aclrtIpcMemSetImportPid] = (aclrtApiFunc)(void (*)(void))original_aclrtIpcMemSetImportPid,
+	[ROPEWAY_aclrtIpcMemImportByKey] = (aclrtApiFunc)(void (*)(void))original_aclrtIpcMemImportByKey,
+	[ROPEWAY_aclrtIpcMemClose] = (aclrtApiFunc)(void (*)(void))original_aclrtIpcMemClose,
+	[ROPEWAY_aclrtIpcMemSetAttr] = (aclrtApiFunc)(void (*)(void))original_aclrtIpcMemSetAttr,
+	[ROPEWAY_aclrtIpcMemImportPidInterServer] = (aclrtApiFunc)(void (*)(void))original_aclrtIpcMemImportPidInterServer,
+	[ROPEWAY_aclrtValueWrite] = (aclrtApiFunc)(void (*)(void))original_aclrtValueWrite,
+	[ROPEWAY_aclrtValueWait] = (aclrtApiFunc)(void (*)(void))original_aclrtValueWait,
+	[ROPEWAY_aclrtMemPoolCreate] = (aclrtApiFunc)(void (*)(void))original_aclrtMemPoolCreate,
+	[ROPEWAY_aclrtMemPoolDestroy] = (aclrtApiFunc)(void (*)(void))original_aclrtMemPoolDestroy,
+	[ROPEWAY_aclrtMemPoolSetAttr] = (aclrtApiFunc)(void (*)(void))original_aclrtMemPoolSetAttr,
+	[ROPEWAY_aclrtMemPoolGetAttr] = (aclrtApiFunc)(void (*)(void))original_aclrtMemPoolGetAttr,
+	[ROPEWAY_aclrtMemPoolMallocAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtMemPoolMallocAsync,
+	[ROPEWAY_aclrtMemPoolFreeAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtMemPoolFreeAsync,
+	[ROPEWAY_aclrtMemPoolTrimTo] = (aclrtApiFunc)(void (*)(void))original_aclrtMemPoolTrimTo,
+	[ROPEWAY_aclrtReserveMemAddress] = (aclrtApiFunc)(void (*)(void))original_aclrtReserveMemAddress,
+	[ROPEWAY_aclrtReserveMemAddressNoUCMemory] = (aclrtApiFunc)(void (*)(void))original_aclrtReserveMemAddressNoUCMemory,
+	[ROPEWAY_aclrtReleaseMemAddress] = (aclrtApiFunc)(void (*)(void))original_aclrtReleaseMemAddress,
+	[ROPEWAY_aclrtMallocPhysical] = (aclrtApiFunc)(void (*)(void))original_aclrtMallocPhysical,
+	[ROPEWAY_aclrtFreePhysical] = (aclrtApiFunc)(void (*)(void))original_aclrtFreePhysical,
+	[ROPEWAY_aclrtMapMem] = (aclrtApiFunc)(void (*)(void))original_aclrtMapMem,
+	[ROPEWAY_aclrtMemMapNoAccess] = (aclrtApiFunc)(void (*)(void))original_aclrtMemMapNoAccess,
+	[ROPEWAY_aclrtUnmapMem] = (aclrtApiFunc)(void (*)(void))original_aclrtUnmapMem,
+	[ROPEWAY_aclrtMemExportToShareableHandle] = (aclrtApiFunc)(void (*)(void))original_aclrtMemExportToShareableHandle,
+	[ROPEWAY_aclrtMemExportToShareableHandleV2] = (aclrtApiFunc)(void (*)(void))original_aclrtMemExportToShareableHandleV2,
+	[ROPEWAY_aclrtMemSetPidToShareableHandle] = (aclrtApiFunc)(void (*)(void))original_aclrtMemSetPidToShareableHandle,
+	[ROPEWAY_aclrtMemSetPidToShareableHandleV2] = (aclrtApiFunc)(void (*)(void))original_aclrtMemSetPidToShareableHandleV2,
+	[ROPEWAY_aclrtMemImportFromShareableHandle] = (aclrtApiFunc)(void (*)(void))original_aclrtMemImportFromShareableHandle,
+	[ROPEWAY_aclrtMemImportFromShareableHandleV2] = (aclrtApiFunc)(void (*)(void))original_aclrtMemImportFromShareableHandleV2,
+	[ROPEWAY_aclrtMemGetAllocationGranularity] = (aclrtApiFunc)(void (*)(void))original_aclrtMemGetAllocationGranularity,
+	[ROPEWAY_aclrtMemSetAccess] = (aclrtApiFunc)(void (*)(void))original_aclrtMemSetAccess,
+	[ROPEWAY_aclrtMemGetAccess] = (aclrtApiFunc)(void (*)(void))original_aclrtMemGetAccess,
+	[ROPEWAY_aclrtMemRetainAllocationHandle] = (aclrtApiFunc)(void (*)(void))original_aclrtMemRetainAllocationHandle,
+	[ROPEWAY_aclrtMemGetAllocationPropertiesFromHandle] = (aclrtApiFunc)(void (*)(void))original_aclrtMemGetAllocationPropertiesFromHandle,
+	[ROPEWAY_aclrtMemGetAddressRange] = (aclrtApiFunc)(void (*)(void))original_aclrtMemGetAddressRange,
+	[ROPEWAY_aclrtMemMapSelectedLink] = (aclrtApiFunc)(void (*)(void))original_aclrtMemMapSelectedLink,
+	[ROPEWAY_aclrtMemMapSetLink] = (aclrtApiFunc)(void (*)(void))original_aclrtMemMapSetLink,
+	[ROPEWAY_aclrtAllocatorCreateDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocatorCreateDesc,
+	[ROPEWAY_aclrtAllocatorDestroyDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocatorDestroyDesc,
+	[ROPEWAY_aclrtAllocatorSetObjToDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocatorSetObjToDesc,
+	[ROPEWAY_aclrtAllocatorSetAllocFuncToDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocatorSetAllocFuncToDesc,
+	[ROPEWAY_aclrtAllocatorSetFreeFuncToDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocatorSetFreeFuncToDesc,
+	[ROPEWAY_aclrtAllocatorSetAllocAdviseFuncToDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocatorSetAllocAdviseFuncToDesc,
+	[ROPEWAY_aclrtAllocatorSetGetAddrFromBlockFuncToDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
+	[ROPEWAY_aclrtAllocatorRegister] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocatorRegister,
+	[ROPEWAY_aclrtAllocatorGetByStream] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocatorGetByStream,
+	[ROPEWAY_aclrtAllocatorUnregister] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocatorUnregister,
+	[ROPEWAY_aclrtGetSysParamOpt] = (aclrtApiFunc)(void (*)(void))original_aclrtGetSysParamOpt,
+	[ROPEWAY_aclrtSetSysParamOpt] = (aclrtApiFunc)(void (*)(void))original_aclrtSetSysParamOpt,
+	[ROPEWAY_aclrtGetDeviceResLimit] = (aclrtApiFunc)(void (*)(void))original_aclrtGetDeviceResLimit,
+	[ROPEWAY_aclrtSetDeviceResLimit] = (aclrtApiFunc)(void (*)(void))original_aclrtSetDeviceResLimit,
+	[ROPEWAY_aclrtResetDeviceResLimit] = (aclrtApiFunc)(void (*)(void))original_aclrtResetDeviceResLimit,
+	[ROPEWAY_aclrtGetStreamResLimit] = (aclrtApiFunc)(void (*)(void))original_aclrtGetStreamResLimit,
+	[ROPEWAY_aclrtSetStreamResLimit] = (aclrtApiFunc)(void (*)(void))original_aclrtSetStreamResLimit,
+	[ROPEWAY_aclrtResetStreamResLimit] = (aclrtApiFunc)(void (*)(void))original_aclrtResetStreamResLimit,
+	[ROPEWAY_aclrtUseStreamResInCurrentThread] = (aclrtApiFunc)(void (*)(void))original_aclrtUseStreamResInCurrentThread,
+	[ROPEWAY_aclrtUnuseStreamResInCurrentThread] = (aclrtApiFunc)(void (*)(void))original_aclrtUnuseStreamResInCurrentThread,
+	[ROPEWAY_aclrtGetResInCurrentThread] = (aclrtApiFunc)(void (*)(void))original_aclrtGetResInCurrentThread,
+	[ROPEWAY_aclrtSetDevice] = (aclrtApiFunc)(void (*)(void))original_aclrtSetDevice,
+	[ROPEWAY_aclrtResetDevice] = (aclrtApiFunc)(void (*)(void))original_aclrtResetDevice,
+	[ROPEWAY_aclrtResetDeviceForce] = (aclrtApiFunc)(void (*)(void))original_aclrtResetDeviceForce,
+	[ROPEWAY_aclrtGetDevice] = (aclrtApiFunc)(void (*)(void))original_aclrtGetDevice,
+	[ROPEWAY_aclrtGetRunMode] = (aclrtApiFunc)(void (*)(void))original_aclrtGetRunMode,
+	[ROPEWAY_aclrtSynchronizeDevice] = (aclrtApiFunc)(void (*)(void))original_aclrtSynchronizeDevice,
+	[ROPEWAY_aclrtSynchronizeDeviceWithTimeout] = (aclrtApiFunc)(void (*)(void))original_aclrtSynchronizeDeviceWithTimeout,
+	[ROPEWAY_aclrtSetTsDevice] = (aclrtApiFunc)(void (*)(void))original_aclrtSetTsDevice,
+	[ROPEWAY_aclrtGetDeviceUtilizationRate] = (aclrtApiFunc)(void (*)(void))original_aclrtGetDeviceUtilizationRate,
+	[ROPEWAY_aclrtGetDeviceCount] = (aclrtApiFunc)(void (*)(void))original_aclrtGetDeviceCount,
+	[ROPEWAY_aclrtDeviceCanAccessPeer] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceCanAccessPeer,
+	[ROPEWAY_aclrtDeviceEnablePeerAccess] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceEnablePeerAccess,
+	[ROPEWAY_aclrtDeviceDisablePeerAccess] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceDisablePeerAccess,
+	[ROPEWAY_aclrtDevicePeerAccessStatus] = (aclrtApiFunc)(void (*)(void))original_aclrtDevicePeerAccessStatus,
+	[ROPEWAY_aclrtSetDeviceSatMode] = (aclrtApiFunc)(void (*)(void))original_aclrtSetDeviceSatMode,
+	[ROPEWAY_aclrtGetDeviceSatMode] = (aclrtApiFunc)(void (*)(void))original_aclrtGetDeviceSatMode,
+	[ROPEWAY_aclrtGetOverflowStatus] = (aclrtApiFunc)(void (*)(void))original_aclrtGetOverflowStatus,
+	[ROPEWAY_aclrtResetOverflowStatus] = (aclrtApiFunc)(void (*)(void))original_aclrtResetOverflowStatus,
+	[ROPEWAY_aclrtQueryDeviceStatus] = (aclrtApiFunc)(void (*)(void))original_aclrtQueryDeviceStatus,
+	[ROPEWAY_aclrtDeviceGetBareTgid] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceGetBareTgid,
+	[ROPEWAY_aclrtGetDeviceInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetDeviceInfo,
+	[ROPEWAY_aclrtDeviceGetStreamPriorityRange] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceGetStreamPriorityRange,
+	[ROPEWAY_aclrtGetDeviceCapability] = (aclrtApiFunc)(void (*)(void))original_aclrtGetDeviceCapability,
+	[ROPEWAY_aclrtDeviceGetUuid] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceGetUuid,
+	[ROPEWAY_aclrtDeviceSetLimit] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceSetLimit,
+	[ROPEWAY_aclrtDeviceGetLimit] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceGetLimit,
+	[ROPEWAY_aclrtDeviceGetPCIBusId] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceGetPCIBusId,
+	[ROPEWAY_aclrtDeviceGetByPCIBusId] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceGetByPCIBusId,
+	[ROPEWAY_aclrtDeviceGetHostAtomicCapabilities] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceGetHostAtomicCapabilities,
+	[ROPEWAY_aclrtDeviceGetP2PAtomicCapabilities] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceGetP2PAtomicCapabilities,
+	[ROPEWAY_aclrtGetDevicesTopo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetDevicesTopo,
+	[ROPEWAY_aclrtGetLogicDevIdByUserDevId] = (aclrtApiFunc)(void (*)(void))original_aclrtGetLogicDevIdByUserDevId,
+	[ROPEWAY_aclrtGetUserDevIdByLogicDevId] = (aclrtApiFunc)(void (*)(void))original_aclrtGetUserDevIdByLogicDevId,
+	[ROPEWAY_aclrtGetLogicDevIdByPhyDevId] = (aclrtApiFunc)(void (*)(void))original_aclrtGetLogicDevIdByPhyDevId,
+	[ROPEWAY_aclrtGetPhyDevIdByLogicDevId] = (aclrtApiFunc)(void (*)(void))original_aclrtGetPhyDevIdByLogicDevId,
+	[ROPEWAY_aclrtGetUserDevIdByPhyDevId] = (aclrtApiFunc)(void (*)(void))original_aclrtGetUserDevIdByPhyDevId,
+	[ROPEWAY_aclrtGetPhyDevIdByUserDevId] = (aclrtApiFunc)(void (*)(void))original_aclrtGetPhyDevIdByUserDevId,
+	[ROPEWAY_aclrtRegDeviceStateCallback] = (aclrtApiFunc)(void (*)(void))original_aclrtRegDeviceStateCallback,
+	[ROPEWAY_aclrtDeviceL2CacheFlush] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceL2CacheFlush,
+	[ROPEWAY_aclrtCreateContext] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateContext,
+	[ROPEWAY_aclrtDestroyContext] = (aclrtApiFunc)(void (*)(void))original_aclrtDestroyContext,
+	[ROPEWAY_aclrtSetCurrentContext] = (aclrtApiFunc)(void (*)(void))original_aclrtSetCurrentContext,
+	[ROPEWAY_aclrtGetCurrentContext] = (aclrtApiFunc)(void (*)(void))original_aclrtGetCurrentContext,
+	[ROPEWAY_aclrtCtxGetSysParamOpt] = (aclrtApiFunc)(void (*)(void))original_aclrtCtxGetSysParamOpt,
+	[ROPEWAY_aclrtCtxSetSysParamOpt] = (aclrtApiFunc)(void (*)(void))original_aclrtCtxSetSysParamOpt,
+	[ROPEWAY_aclrtCtxGetCurrentDefaultStream] = (aclrtApiFunc)(void (*)(void))original_aclrtCtxGetCurrentDefaultStream,
+	[ROPEWAY_aclrtGetPrimaryCtxState] = (aclrtApiFunc)(void (*)(void))original_aclrtGetPrimaryCtxState,
+	[ROPEWAY_aclrtCtxGetFloatOverflowAddr] = (aclrtApiFunc)(void (*)(void))original_aclrtCtxGetFloatOverflowAddr,
+	[ROPEWAY_aclrtCreateStream] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateStream,
+	[ROPEWAY_aclrtCreateStreamWithConfig] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateStreamWithConfig,
+	[ROPEWAY_aclrtDestroyStream] = (aclrtApiFunc)(void (*)(void))original_aclrtDestroyStream,
+	[ROPEWAY_aclrtDestroyStreamForce] = (aclrtApiFunc)(void (*)(void))original_aclrtDestroyStreamForce,
+	[ROPEWAY_aclrtSynchronizeStream] = (aclrtApiFunc)(void (*)(void))original_aclrtSynchronizeStream,
+	[ROPEWAY_aclrtSynchronizeStreamWithTimeout] = (aclrtApiFunc)(void (*)(void))original_aclrtSynchronizeStreamWithTimeout,
+	[ROPEWAY_aclrtStreamQuery] = (aclrtApiFunc)(void (*)(void))original_aclrtStreamQuery,
+	[ROPEWAY_aclrtStreamGetPriority] = (aclrtApiFunc)(void (*)(void))original_aclrtStreamGetPriority,
+	[ROPEWAY_aclrtStreamGetFlags] = (aclrtApiFunc)(void (*)(void))original_aclrtStreamGetFlags,
+	[ROPEWAY_aclrtStreamGetId] = (aclrtApiFunc)(void (*)(void))original_aclrtStreamGetId,
+	[ROPEWAY_aclrtSetStreamFailureMode] = (aclrtApiFunc)(void (*)(void))original_aclrtSetStreamFailureMode,
+	[ROPEWAY_aclrtSetStreamOverflowSwitch] = (aclrtApiFunc)(void (*)(void))original_aclrtSetStreamOverflowSwitch,
+	[ROPEWAY_aclrtGetStreamOverflowSwitch] = (aclrtApiFunc)(void (*)(void))original_aclrtGetStreamOverflowSwitch,
+	[ROPEWAY_aclrtStreamAbort] = (aclrtApiFunc)(void (*)(void))original_aclrtStreamAbort,
+	[ROPEWAY_aclrtStreamStop] = (aclrtApiFunc)(void (*)(void))original_aclrtStreamStop,
+	[ROPEWAY_aclrtPersistentTaskClean] = (aclrtApiFunc)(void (*)(void))original_aclrtPersistentTaskClean,
+	[ROPEWAY_aclrtGetStreamAvailableNum] = (aclrtApiFunc)(void (*)(void))original_aclrtGetStreamAvailableNum,
+	[ROPEWAY_aclrtSetStreamAttribute] = (aclrtApiFunc)(void (*)(void))original_aclrtSetStreamAttribute,
+	[ROPEWAY_aclrtGetStreamAttribute] = (aclrtApiFunc)(void (*)(void))original_aclrtGetStreamAttribute,
+	[ROPEWAY_aclrtRegStreamStateCallback] = (aclrtApiFunc)(void (*)(void))original_aclrtRegStreamStateCallback,
+	[ROPEWAY_aclrtCreateStreamConfigHandle] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateStreamConfigHandle,
+	[ROPEWAY_aclrtDestroyStreamConfigHandle] = (aclrtApiFunc)(void (*)(void))original_aclrtDestroyStreamConfigHandle,
+	[ROPEWAY_aclrtSetStreamConfigOpt] = (aclrtApiFunc)(void (*)(void))original_aclrtSetStreamConfigOpt,
+	[ROPEWAY_aclrtCreateStreamV2] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateStreamV2,
+	[ROPEWAY_aclrtCreateEvent] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateEvent,
+	[ROPEWAY_aclrtCreateEventWithFlag] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateEventWithFlag,
+	[ROPEWAY_aclrtCreateEventExWithFlag] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateEventExWithFlag,
+	[ROPEWAY_aclrtDestroyEvent] = (aclrtApiFunc)(void (*)(void))original_aclrtDestroyEvent,
+	[ROPEWAY_aclrtRecordEvent] = (aclrtApiFunc)(void (*)(void))original_aclrtRecordEvent,
+	[ROPEWAY_aclrtRecordEventWithFlag] = (aclrtApiFunc)(void (*)(void))original_aclrtRecordEventWithFlag,
+	[ROPEWAY_aclrtResetEvent] = (aclrtApiFunc)(void (*)(void))original_aclrtResetEvent,
+	[ROPEWAY_aclrtQueryEvent] = (aclrtApiFunc)(void (*)(void))original_aclrtQueryEvent,
+	[ROPEWAY_aclrtQueryEventStatus] = (aclrtApiFunc)(void (*)(void))original_aclrtQueryEventStatus,
+	[ROPEWAY_aclrtQueryEventWaitStatus] = (aclrtApiFunc)(void (*)(void))original_aclrtQueryEventWaitStatus,
+	[ROPEWAY_aclrtSynchronizeEvent] = (aclrtApiFunc)(void (*)(void))original_aclrtSynchronizeEvent,
+	[ROPEWAY_aclrtSynchronizeEventWithTimeout] = (aclrtApiFunc)(void (*)(void))original_aclrtSynchronizeEventWithTimeout,
+	[ROPEWAY_aclrtEventElapsedTime] = (aclrtApiFunc)(void (*)(void))original_aclrtEventElapsedTime,
+	[ROPEWAY_aclrtEventGetTimestamp] = (aclrtApiFunc)(void (*)(void))original_aclrtEventGetTimestamp,
+	[ROPEWAY_aclrtStreamWaitEvent] = (aclrtApiFunc)(void (*)(void))original_aclrtStreamWaitEvent,
+	[ROPEWAY_aclrtStreamWaitEventWithTimeout] = (aclrtApiFunc)(void (*)(void))original_aclrtStreamWaitEventWithTimeout,
+	[ROPEWAY_aclrtStreamWaitEventWithFlag] = (aclrtApiFunc)(void (*)(void))original_aclrtStreamWaitEventWithFlag,
+	[ROPEWAY_aclrtSetOpWaitTimeout] = (aclrtApiFunc)(void (*)(void))original_aclrtSetOpWaitTimeout,
+	[ROPEWAY_aclrtGetEventId] = (aclrtApiFunc)(void (*)(void))original_aclrtGetEventId,
+	[ROPEWAY_aclrtGetEventAvailNum] = (aclrtApiFunc)(void (*)(void))original_aclrtGetEventAvailNum,
+	[ROPEWAY_aclrtIpcGetEventHandle] = (aclrtApiFunc)(void (*)(void))original_aclrtIpcGetEventHandle,
+	[ROPEWAY_aclrtIpcOpenEventHandle] = (aclrtApiFunc)(void (*)(void))original_aclrtIpcOpenEventHandle,
+	[ROPEWAY_aclrtCreateNotify] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateNotify,
+	[ROPEWAY_aclrtDestroyNotify] = (aclrtApiFunc)(void (*)(void))original_aclrtDestroyNotify,
+	[ROPEWAY_aclrtRecordNotify] = (aclrtApiFunc)(void (*)(void))original_aclrtRecordNotify,
+	[ROPEWAY_aclrtWaitAndResetNotify] = (aclrtApiFunc)(void (*)(void))original_aclrtWaitAndResetNotify,
+	[ROPEWAY_aclrtGetNotifyId] = (aclrtApiFunc)(void (*)(void))original_aclrtGetNotifyId,
+	[ROPEWAY_aclrtNotifyBatchReset] = (aclrtApiFunc)(void (*)(void))original_aclrtNotifyBatchReset,
+	[ROPEWAY_aclrtNotifyGetExportKey] = (aclrtApiFunc)(void (*)(void))original_aclrtNotifyGetExportKey,
+	[ROPEWAY_aclrtNotifySetImportPid] = (aclrtApiFunc)(void (*)(void))original_aclrtNotifySetImportPid,
+	[ROPEWAY_aclrtNotifyImportByKey] = (aclrtApiFunc)(void (*)(void))original_aclrtNotifyImportByKey,
+	[ROPEWAY_aclrtNotifySetImportPidInterServer] = (aclrtApiFunc)(void (*)(void))original_aclrtNotifySetImportPidInterServer,
+	[ROPEWAY_aclrtCntNotifyCreate] = (aclrtApiFunc)(void (*)(void))original_aclrtCntNotifyCreate,
+	[ROPEWAY_aclrtCntNotifyDestroy] = (aclrtApiFunc)(void (*)(void))original_aclrtCntNotifyDestroy,
+	[ROPEWAY_aclrtCntNotifyRecord] = (aclrtApiFunc)(void (*)(void))original_aclrtCntNotifyRecord,
+	[ROPEWAY_aclrtCntNotifyWaitWithTimeout] = (aclrtApiFunc)(void (*)(void))original_aclrtCntNotifyWaitWithTimeout,
+	[ROPEWAY_aclrtCntNotifyReset] = (aclrtApiFunc)(void (*)(void))original_aclrtCntNotifyReset,
+	[ROPEWAY_aclrtCntNotifyGetId] = (aclrtApiFunc)(void (*)(void))original_aclrtCntNotifyGetId,
+	[ROPEWAY_aclrtSubscribeReport] = (aclrtApiFunc)(void (*)(void))original_aclrtSubscribeReport,
+	[ROPEWAY_aclrtLaunchCallback] = (aclrtApiFunc)(void (*)(void))original_aclrtLaunchCallback,
+	[ROPEWAY_aclrtProcessReport] = (aclrtApiFunc)(void (*)(void))original_aclrtProcessReport,
+	[ROPEWAY_aclrtUnSubscribeReport] = (aclrtApiFunc)(void (*)(void))original_aclrtUnSubscribeReport,
+	[ROPEWAY_aclrtLaunchHostFunc] = (aclrtApiFunc)(void (*)(void))original_aclrtLaunchHostFunc,
+	[ROPEWAY_aclrtSubscribeHostFunc] = (aclrtApiFunc)(void (*)(void))original_aclrtSubscribeHostFunc,
+	[ROPEWAY_aclrtProcessHostFunc] = (aclrtApiFunc)(void (*)(void))original_aclrtProcessHostFunc,
+	[ROPEWAY_aclrtUnSubscribeHostFunc] = (aclrtApiFunc)(void (*)(void))original_aclrtUnSubscribeHostFunc,
+	[ROPEWAY_aclrtGetThreadLastTaskId] = (aclrtApiFunc)(void (*)(void))original_aclrtGetThreadLastTaskId,
+	[ROPEWAY_aclrtSetOpExecuteTimeOut] = (aclrtApiFunc)(void (*)(void))original_aclrtSetOpExecuteTimeOut,
+	[ROPEWAY_aclrtSetOpExecuteTimeOutWithMs] = (aclrtApiFunc)(void (*)(void))original_aclrtSetOpExecuteTimeOutWithMs,
+	[ROPEWAY_aclrtSetOpExecuteTimeOutV2] = (aclrtApiFunc)(void (*)(void))original_aclrtSetOpExecuteTimeOutV2,
+	[ROPEWAY_aclrtGetOpTimeOutInterval] = (aclrtApiFunc)(void (*)(void))original_aclrtGetOpTimeOutInterval,
+	[ROPEWAY_aclrtGetOpExecuteTimeout] = (aclrtApiFunc)(void (*)(void))original_aclrtGetOpExecuteTimeout,
+	[ROPEWAY_aclrtReduceAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtReduceAsync,
+	[ROPEWAY_aclrtRandomNumAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtRandomNumAsync,
+	[ROPEWAY_aclrtPeekAtLastError] = (aclrtApiFunc)(void (*)(void))original_aclrtPeekAtLastError,
+	[ROPEWAY_aclrtGetLastError] = (aclrtApiFunc)(void (*)(void))original_aclrtGetLastError,
+	[ROPEWAY_aclrtSetExceptionInfoCallback] = (aclrtApiFunc)(void (*)(void))original_aclrtSetExceptionInfoCallback,
+	[ROPEWAY_aclrtExceptionInfoCallbackRegister] = (aclrtApiFunc)(void (*)(void))original_aclrtExceptionInfoCallbackRegister,
+	[ROPEWAY_aclrtExceptionInfoCallbackUnregister] = (aclrtApiFunc)(void (*)(void))original_aclrtExceptionInfoCallbackUnregister,
+	[ROPEWAY_aclrtGetTaskIdFromExceptionInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetTaskIdFromExceptionInfo,
+	[ROPEWAY_aclrtGetStreamIdFromExceptionInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetStreamIdFromExceptionInfo,
+	[ROPEWAY_aclrtGetThreadIdFromExceptionInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetThreadIdFromExceptionInfo,
+	[ROPEWAY_aclrtGetDeviceIdFromExceptionInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetDeviceIdFromExceptionInfo,
+	[ROPEWAY_aclrtGetErrorCodeFromExceptionInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetErrorCodeFromExceptionInfo,
+	[ROPEWAY_aclrtGetArgsFromExceptionInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetArgsFromExceptionInfo,
+	[ROPEWAY_aclrtGetFuncHandleFromExceptionInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetFuncHandleFromExceptionInfo,
+	[ROPEWAY_aclrtGetMemUceInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetMemUceInfo,
+	[ROPEWAY_aclrtMemUceRepair] = (aclrtApiFunc)(void (*)(void))original_aclrtMemUceRepair,
+	[ROPEWAY_aclrtDeviceTaskAbort] = (aclrtApiFunc)(void (*)(void))original_aclrtDeviceTaskAbort,
+	[ROPEWAY_aclrtSetDeviceTaskAbortCallback] = (aclrtApiFunc)(void (*)(void))original_aclrtSetDeviceTaskAbortCallback,
+	[ROPEWAY_aclrtGetErrorVerbose] = (aclrtApiFunc)(void (*)(void))original_aclrtGetErrorVerbose,
+	[ROPEWAY_aclrtRepairError] = (aclrtApiFunc)(void (*)(void))original_aclrtRepairError,
+	[ROPEWAY_aclrtGetVersion] = (aclrtApiFunc)(void (*)(void))original_aclrtGetVersion,
+	[ROPEWAY_aclrtGetSocName] = (aclrtApiFunc)(void (*)(void))original_aclrtGetSocName,
+	[ROPEWAY_aclmdlRICaptureBegin] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICaptureBegin,
+	[ROPEWAY_aclmdlRICaptureToModelRIBegin] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICaptureToModelRIBegin,
+	[ROPEWAY_aclmdlRICaptureGetInfo] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICaptureGetInfo,
+	[ROPEWAY_aclmdlRICaptureEnd] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICaptureEnd,
+	[ROPEWAY_aclmdlRICaptureThreadExchangeMode] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICaptureThreadExchangeMode,
+	[ROPEWAY_aclmdlRICaptureTaskGrpBegin] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICaptureTaskGrpBegin,
+	[ROPEWAY_aclmdlRICaptureTaskGrpEnd] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICaptureTaskGrpEnd,
+	[ROPEWAY_aclmdlRICaptureTaskUpdateBegin] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICaptureTaskUpdateBegin,
+	[ROPEWAY_aclmdlRICaptureTaskUpdateEnd] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICaptureTaskUpdateEnd,
+	[ROPEWAY_aclmdlRIExecuteAsync] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIExecuteAsync,
+	[ROPEWAY_aclmdlRIExecute] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIExecute,
+	[ROPEWAY_aclmdlRIDestroy] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIDestroy,
+	[ROPEWAY_aclmdlRIAbort] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIAbort,
+	[ROPEWAY_aclmdlRIBuildBegin] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIBuildBegin,
+	[ROPEWAY_aclmdlRIBindStream] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIBindStream,
+	[ROPEWAY_aclmdlRIUnbindStream] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIUnbindStream,
+	[ROPEWAY_aclmdlRIEndTask] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIEndTask,
+	[ROPEWAY_aclmdlRIBuildEnd] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIBuildEnd,
+	[ROPEWAY_aclmdlRISetName] = (aclrtApiFunc)(void (*)(void))original_aclmdlRISetName,
+	[ROPEWAY_aclmdlRIGetName] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIGetName,
+	[ROPEWAY_aclmdlRIGetId] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIGetId,
+	[ROPEWAY_aclmdlRIDestroyRegisterCallback] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIDestroyRegisterCallback,
+	[ROPEWAY_aclmdlRIDestroyUnregisterCallback] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIDestroyUnregisterCallback,
+	[ROPEWAY_aclmdlRIDebugPrint] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIDebugPrint,
+	[ROPEWAY_aclmdlRIDebugJsonPrint] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIDebugJsonPrint,
+	[ROPEWAY_aclmdlRIGetStreams] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIGetStreams,
+	[ROPEWAY_aclmdlRIGetTasksByStream] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIGetTasksByStream,
+	[ROPEWAY_aclmdlRITaskGetType] = (aclrtApiFunc)(void (*)(void))original_aclmdlRITaskGetType,
+	[ROPEWAY_aclmdlRITaskGetSeqId] = (aclrtApiFunc)(void (*)(void))original_aclmdlRITaskGetSeqId,
+	[ROPEWAY_aclmdlRITaskGetParams] = (aclrtApiFunc)(void (*)(void))original_aclmdlRITaskGetParams,
+	[ROPEWAY_aclmdlRITaskSetParams] = (aclrtApiFunc)(void (*)(void))original_aclmdlRITaskSetParams,
+	[ROPEWAY_aclmdlRIKernelTaskGetAttribute] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIKernelTaskGetAttribute,
+	[ROPEWAY_aclmdlRITaskDisable] = (aclrtApiFunc)(void (*)(void))original_aclmdlRITaskDisable,
+	[ROPEWAY_aclmdlRIUpdate] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIUpdate,
+	[ROPEWAY_aclmdlRICondHandleCreate] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICondHandleCreate,
+	[ROPEWAY_aclmdlRICondHandleGetCondPtr] = (aclrtApiFunc)(void (*)(void))original_aclmdlRICondHandleGetCondPtr,
+	[ROPEWAY_aclmdlRIAddCondTask] = (aclrtApiFunc)(void (*)(void))original_aclmdlRIAddCondTask,
+	[ROPEWAY_aclrtCreateLabel] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateLabel,
+	[ROPEWAY_aclrtSetLabel] = (aclrtApiFunc)(void (*)(void))original_aclrtSetLabel,
+	[ROPEWAY_aclrtDestroyLabel] = (aclrtApiFunc)(void (*)(void))original_aclrtDestroyLabel,
+	[ROPEWAY_aclrtCreateLabelList] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateLabelList,
+	[ROPEWAY_aclrtDestroyLabelList] = (aclrtApiFunc)(void (*)(void))original_aclrtDestroyLabelList,
+	[ROPEWAY_aclrtSwitchLabelByIndex] = (aclrtApiFunc)(void (*)(void))original_aclrtSwitchLabelByIndex,
+	[ROPEWAY_aclrtActiveStream] = (aclrtApiFunc)(void (*)(void))original_aclrtActiveStream,
+	[ROPEWAY_aclrtSwitchStream] = (aclrtApiFunc)(void (*)(void))original_aclrtSwitchStream,
+	[ROPEWAY_aclrtTaskUpdateAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtTaskUpdateAsync,
+	[ROPEWAY_aclrtSnapShotProcessLock] = (aclrtApiFunc)(void (*)(void))original_aclrtSnapShotProcessLock,
+	[ROPEWAY_aclrtSnapShotProcessUnlock] = (aclrtApiFunc)(void (*)(void))original_aclrtSnapShotProcessUnlock,
+	[ROPEWAY_aclrtSnapShotProcessBackup] = (aclrtApiFunc)(void (*)(void))original_aclrtSnapShotProcessBackup,
+	[ROPEWAY_aclrtSnapShotProcessRestore] = (aclrtApiFunc)(void (*)(void))original_aclrtSnapShotProcessRestore,
+	[ROPEWAY_aclrtSnapShotCallbackRegister] = (aclrtApiFunc)(void (*)(void))original_aclrtSnapShotCallbackRegister,
+	[ROPEWAY_aclrtSnapShotCallbackUnregister] = (aclrtApiFunc)(void (*)(void))original_aclrtSnapShotCallbackUnregister,
+	[ROPEWAY_aclrtCreateBinary] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateBinary,
+	[ROPEWAY_aclrtDestroyBinary] = (aclrtApiFunc)(void (*)(void))original_aclrtDestroyBinary,
+	[ROPEWAY_aclrtBinaryLoad] = (aclrtApiFunc)(void (*)(void))original_aclrtBinaryLoad,
+	[ROPEWAY_aclrtBinaryLoadFromFile] = (aclrtApiFunc)(void (*)(void))original_aclrtBinaryLoadFromFile,
+	[ROPEWAY_aclrtBinaryLoadFromData] = (aclrtApiFunc)(void (*)(void))original_aclrtBinaryLoadFromData,
+	[ROPEWAY_aclrtBinaryUnLoad] = (aclrtApiFunc)(void (*)(void))original_aclrtBinaryUnLoad,
+	[ROPEWAY_aclrtBinaryGetFunction] = (aclrtApiFunc)(void (*)(void))original_aclrtBinaryGetFunction,
+	[ROPEWAY_aclrtBinaryGetFunctionByEntry] = (aclrtApiFunc)(void (*)(void))original_aclrtBinaryGetFunctionByEntry,
+	[ROPEWAY_aclrtBinaryGetFunctionCount] = (aclrtApiFunc)(void (*)(void))original_aclrtBinaryGetFunctionCount,
+	[ROPEWAY_aclrtBinaryEnumerateFunctions] = (aclrtApiFunc)(void (*)(void))original_aclrtBinaryEnumerateFunctions,
+	[ROPEWAY_aclrtBinaryGetDevAddress] = (aclrtApiFunc)(void (*)(void))original_aclrtBinaryGetDevAddress,
+	[ROPEWAY_aclrtBinaryGetGlobal] = (aclrtApiFunc)(void (*)(void))original_aclrtBinaryGetGlobal,
+	[ROPEWAY_aclrtGetFuncBySymbol] = (aclrtApiFunc)(void (*)(void))original_aclrtGetFuncBySymbol,
+	[ROPEWAY_aclrtGetFunctionAddr] = (aclrtApiFunc)(void (*)(void))original_aclrtGetFunctionAddr,
+	[ROPEWAY_aclrtGetFunctionSize] = (aclrtApiFunc)(void (*)(void))original_aclrtGetFunctionSize,
+	[ROPEWAY_aclrtGetFunctionName] = (aclrtApiFunc)(void (*)(void))original_aclrtGetFunctionName,
+	[ROPEWAY_aclrtGetFunctionAttribute] = (aclrtApiFunc)(void (*)(void))original_aclrtGetFunctionAttribute,
+	[ROPEWAY_aclrtFunctionGetBinary] = (aclrtApiFunc)(void (*)(void))original_aclrtFunctionGetBinary,
+	[ROPEWAY_aclrtFunctionGetParamCount] = (aclrtApiFunc)(void (*)(void))original_aclrtFunctionGetParamCount,
+	[ROPEWAY_aclrtFunctionGetParamInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtFunctionGetParamInfo,
+	[ROPEWAY_aclrtFunctionGetAvailDynUbufPerBlock] = (aclrtApiFunc)(void (*)(void))original_aclrtFunctionGetAvailDynUbufPerBlock,
+	[ROPEWAY_aclrtRegisterCpuFunc] = (aclrtApiFunc)(void (*)(void))original_aclrtRegisterCpuFunc,
+	[ROPEWAY_aclrtBinarySetExceptionCallback] = (aclrtApiFunc)(void (*)(void))original_aclrtBinarySetExceptionCallback,
+	[ROPEWAY_aclrtGetHardwareSyncAddr] = (aclrtApiFunc)(void (*)(void))original_aclrtGetHardwareSyncAddr,
+	[ROPEWAY_aclrtCheckArchCompatibility] = (aclrtApiFunc)(void (*)(void))original_aclrtCheckArchCompatibility,
+	[ROPEWAY_aclrtKernelArgsInit] = (aclrtApiFunc)(void (*)(void))original_aclrtKernelArgsInit,
+	[ROPEWAY_aclrtKernelArgsInitByUserMem] = (aclrtApiFunc)(void (*)(void))original_aclrtKernelArgsInitByUserMem,
+	[ROPEWAY_aclrtKernelArgsGetMemSize] = (aclrtApiFunc)(void (*)(void))original_aclrtKernelArgsGetMemSize,
+	[ROPEWAY_aclrtKernelArgsGetHandleMemSize] = (aclrtApiFunc)(void (*)(void))original_aclrtKernelArgsGetHandleMemSize,
+	[ROPEWAY_aclrtKernelArgsAppend] = (aclrtApiFunc)(void (*)(void))original_aclrtKernelArgsAppend,
+	[ROPEWAY_aclrtKernelArgsAppendPlaceHolder] = (aclrtApiFunc)(void (*)(void))original_aclrtKernelArgsAppendPlaceHolder,
+	[ROPEWAY_aclrtKernelArgsGetPlaceHolderBuffer] = (aclrtApiFunc)(void (*)(void))original_aclrtKernelArgsGetPlaceHolderBuffer,
+	[ROPEWAY_aclrtKernelArgsParaUpdate] = (aclrtApiFunc)(void (*)(void))original_aclrtKernelArgsParaUpdate,
+	[ROPEWAY_aclrtKernelArgsFinalize] = (aclrtApiFunc)(void (*)(void))original_aclrtKernelArgsFinalize,
+	[ROPEWAY_aclrtLaunchKernel] = (aclrtApiFunc)(void (*)(void))original_aclrtLaunchKernel,
+	[ROPEWAY_aclrtLaunchKernelV2] = (aclrtApiFunc)(void (*)(void))original_aclrtLaunchKernelV2,
+	[ROPEWAY_aclrtLaunchKernelWithConfig] = (aclrtApiFunc)(void (*)(void))original_aclrtLaunchKernelWithConfig,
+	[ROPEWAY_aclrtLaunchKernelWithHostArgs] = (aclrtApiFunc)(void (*)(void))original_aclrtLaunchKernelWithHostArgs,
+	[ROPEWAY_aclrtLaunchKernelWithArgsArray] = (aclrtApiFunc)(void (*)(void))original_aclrtLaunchKernelWithArgsArray,
+	[ROPEWAY_aclrtLaunchSIMTKernelWithArgsArray] = (aclrtApiFunc)(void (*)(void))original_aclrtLaunchSIMTKernelWithArgsArray,
+	[ROPEWAY_aclrtLaunchSIMTKernelWithHostArgs] = (aclrtApiFunc)(void (*)(void))original_aclrtLaunchSIMTKernelWithHostArgs,
+	[ROPEWAY_aclrtSetGroup] = (aclrtApiFunc)(void (*)(void))original_aclrtSetGroup,
+	[ROPEWAY_aclrtGetGroupCount] = (aclrtApiFunc)(void (*)(void))original_aclrtGetGroupCount,
+	[ROPEWAY_aclrtCreateGroupInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtCreateGroupInfo,
+	[ROPEWAY_aclrtDestroyGroupInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtDestroyGroupInfo,
+	[ROPEWAY_aclrtGetAllGroupInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtGetAllGroupInfo,
+	[ROPEWAY_aclrtGetGroupInfoDetail] = (aclrtApiFunc)(void (*)(void))original_aclrtGetGroupInfoDetail,
+	[ROPEWAY_aclrtCmoAsync] = (aclrtApiFunc)(void (*)(void))original_aclrtCmoAsync,
+	[ROPEWAY_aclrtCmoAsyncWithBarrier] = (aclrtApiFunc)(void (*)(void))original_aclrtCmoAsyncWithBarrier,
+	[ROPEWAY_aclrtCmoWaitBarrier] = (aclrtApiFunc)(void (*)(void))original_aclrtCmoWaitBarrier,
+	[ROPEWAY_aclrtCmoGetDescSize] = (aclrtApiFunc)(void (*)(void))original_aclrtCmoGetDescSize,
+	[ROPEWAY_aclrtCmoSetDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtCmoSetDesc,
+	[ROPEWAY_aclrtCmoAsyncWithDesc] = (aclrtApiFunc)(void (*)(void))original_aclrtCmoAsyncWithDesc,
+	[ROPEWAY_aclrtGetFloatOverflowStatus] = (aclrtApiFunc)(void (*)(void))original_aclrtGetFloatOverflowStatus,
+	[ROPEWAY_aclrtResetFloatOverflowStatus] = (aclrtApiFunc)(void (*)(void))original_aclrtResetFloatOverflowStatus,
+	[ROPEWAY_aclrtNpuGetFloatOverFlowStatus] = (aclrtApiFunc)(void (*)(void))original_aclrtNpuGetFloatOverFlowStatus,
+	[ROPEWAY_aclrtNpuClearFloatOverFlowStatus] = (aclrtApiFunc)(void (*)(void))original_aclrtNpuClearFloatOverFlowStatus,
+	[ROPEWAY_aclrtProfTrace] = (aclrtApiFunc)(void (*)(void))original_aclrtProfTrace,
+	[ROPEWAY_aclrtCacheLastTaskOpInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtCacheLastTaskOpInfo,
+	[ROPEWAY_aclrtCacheLastTaskExtendInfo] = (aclrtApiFunc)(void (*)(void))original_aclrtCacheLastTaskExtendInfo,
+	[ROPEWAY_aclrtGetBufFromChain] = (aclrtApiFunc)(void (*)(void))original_aclrtGetBufFromChain,
+	[ROPEWAY_aclrtGetBufChainNum] = (aclrtApiFunc)(void (*)(void))original_aclrtGetBufChainNum,
+	[ROPEWAY_aclrtAppendBufChain] = (aclrtApiFunc)(void (*)(void))original_aclrtAppendBufChain,
+	[ROPEWAY_aclrtCopyBufRef] = (aclrtApiFunc)(void (*)(void))original_aclrtCopyBufRef,
+	[ROPEWAY_aclrtGetBufUserData] = (aclrtApiFunc)(void (*)(void))original_aclrtGetBufUserData,
+	[ROPEWAY_aclrtSetBufUserData] = (aclrtApiFunc)(void (*)(void))original_aclrtSetBufUserData,
+	[ROPEWAY_aclrtGetBufData] = (aclrtApiFunc)(void (*)(void))original_aclrtGetBufData,
+	[ROPEWAY_aclrtGetBufDataLen] = (aclrtApiFunc)(void (*)(void))original_aclrtGetBufDataLen,
+	[ROPEWAY_aclrtSetBufDataLen] = (aclrtApiFunc)(void (*)(void))original_aclrtSetBufDataLen,
+	[ROPEWAY_aclrtFreeBuf] = (aclrtApiFunc)(void (*)(void))original_aclrtFreeBuf,
+	[ROPEWAY_aclrtAllocBuf] = (aclrtApiFunc)(void (*)(void))original_aclrtAllocBuf,
+};

@@ -1,14 +1,15 @@
 /*
  * Kernels on this CPU: ropeway/kernel.h, and how the core calls them.
  *
- * A fault in a kernel does not end the process: the handler finds that its thread is in a kernel, and jumps back to where the kernel was
- * called. Threads that are to leave an endless kernel get a signal of ours and do the same. What the kernel had locked stays locked.
+ * A fault in a kernel does not end the process: the handler finds that its thread is in a kernel, and jumps back to
+ * the caller of the kernel. A thread in an endless kernel is sent a signal of ours and does the same. Locks that the
+ * kernel held stay locked.
  *
- * Ownership. A struct core is on the stack of its thread; others look at it with run->lock held, while it is in the list. `old` is
- * written once, with `installing` held, before the first kernel runs.
+ * Ownership. A struct core is on the stack of its thread; others read it with run->lock held, while it is in the
+ * list. `old` is written once, with `installing` held, before the first kernel runs.
  */
 #define _GNU_SOURCE
-#undef _FORTIFY_SOURCE /* longjmp from an alternate stack is what we want */
+#undef _FORTIFY_SOURCE /* longjmp leaves an alternate stack on purpose */
 #include "shim.h"
 
 #include <dlfcn.h>
@@ -36,7 +37,7 @@ typedef struct core {
 	ropeway_run *run;
 	uint32_t block, sub;
 	uint32_t thread[3], cell[3];
-	volatile sig_atomic_t inside; /* the code that runs is the kernel's: a fault is its */
+	volatile sig_atomic_t inside; /* the running code is the kernel's, so a fault is the kernel's */
 	pid_t id;
 	jmp_buf out;
 	struct core *next;
@@ -58,7 +59,7 @@ static int leave_signal(void)
 	return SIGRTMAX - 5;
 }
 
-/* Says why the run ends early, if nothing else did. */
+/* Records why the run ends early, unless a reason was recorded before. */
 static void fail(core *c, uint32_t why, uint64_t address, uint64_t code)
 {
 	uint32_t none = 0;
@@ -90,7 +91,7 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 		if (signal == leave_signal())
 			return;
 		sigaction(signal, was, NULL);
-		if (info->si_code <= 0) /* sent, not met: it does not come again by itself */
+		if (info->si_code <= 0) /* sent: it does not recur by itself */
 			raise(signal);
 	} else if (was->sa_handler != SIG_IGN) {
 		was->sa_handler(signal);
@@ -151,7 +152,7 @@ EXPORT int ropeway_kernel_prepare(void)
 	int error = 0;
 	pthread_mutex_lock(&installing);
 	if (!installed) {
-		/* The program may have loaded us for itself alone. */
+		/* The program may have loaded this library with RTLD_LOCAL. */
 		Dl_info us;
 		if (dladdr((void *)(uintptr_t)ropeway_kernel_prepare, &us))
 			dlopen(us.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
@@ -166,7 +167,7 @@ EXPORT int ropeway_kernel_prepare(void)
 }
 
 /*
- * Calls. More arguments than a function takes do no harm, so there are a few sizes.
+ * Calls. Passing more arguments than a function takes is harmless, so there are only a few sizes.
  */
 #define SLOTS4(i) a[i], a[i + 1], a[i + 2], a[i + 3]
 #define SLOTS16(i) SLOTS4(i), SLOTS4(i + 4), SLOTS4(i + 8), SLOTS4(i + 12)
@@ -223,7 +224,7 @@ static void leave_run(ropeway_run *run, core *c)
 	release(run);
 }
 
-/* Which call the i-th is. 0 if there is no such call. */
+/* Selects the i-th call. 0 if there is no such call. */
 static int choose(core *c, uint32_t i, uint64_t *code)
 {
 	const ropeway_run *run = c->run;
@@ -257,7 +258,7 @@ static void call_whole(core *c, uint64_t code)
 	quit(c);
 }
 
-/* The threads of a block, one after the other. */
+/* Runs the threads of a block, one after another. */
 static void call_block(core *c, uint64_t code, const uint64_t *a, size_t slots)
 {
 	const uint32_t *n = c->run->threads;
@@ -271,7 +272,7 @@ static void call_block(core *c, uint64_t code, const uint64_t *a, size_t slots)
 				invoke(code, a, slots);
 }
 
-/* Makes the threads that are in a run that has failed leave it. */
+/* Makes all threads leave a run that has failed. */
 static void kick(ropeway_run *run)
 {
 	syscall(SYS_futex, &run->round, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
@@ -281,7 +282,7 @@ static void kick(ropeway_run *run)
 	release(run);
 }
 
-/* Called when a kernel ends its thread (pthread_exit): the thread is one of the runtime, and goes on. */
+/* Called when a kernel ends its thread (pthread_exit): the thread belongs to the runtime, and continues. */
 static void thread_ends(void *data)
 {
 	core *c = data;
@@ -298,7 +299,7 @@ EXPORT int ropeway_kernel_run(ropeway_run *run, ropeway_share *share)
 	c.block = 0;
 	ropeway_take_over();
 	join_run(run, &c);
-	core *before = self; /* a kernel that is called by one: a fault is the inner one's */
+	core *before = self; /* the kernel is called by another kernel: a fault belongs to the inner one */
 	self = &c;
 	pthread_cleanup_push(thread_ends, &c);
 	if (!_setjmp(c.out)) {
@@ -356,7 +357,7 @@ EXPORT int ropeway_kernel_call(const ropeway_function *f, const ropeway_block *b
 }
 
 /*
- * What kernels call.
+ * Functions that kernels call.
  */
 EXPORT uint32_t ropeway_block_idx(void)
 {
@@ -398,7 +399,7 @@ EXPORT void ropeway_block_barrier(void)
 		return;
 	ropeway_run *run = c->run;
 	uint32_t all = run->blocks * (run->per[0] + run->per[1]);
-	if (all == 1) /* nothing to wait for, and such a launch has no threads of its own */
+	if (all == 1) /* no other block to wait for, and such a launch has no threads of its own */
 		return;
 	if (!run->together) {
 		fail(c, ROPEWAY_BARRIER, 0, (uintptr_t)__builtin_return_address(0));
@@ -415,7 +416,7 @@ EXPORT void ropeway_block_barrier(void)
 		if (atomic_load(&run->failed))
 			quit(c);
 		if (spins >= 1000) {
-			const struct timespec look = {.tv_nsec = 10000000}; /* for a failure that was not reported */
+			const struct timespec look = {.tv_nsec = 10000000}; /* to notice a failure that was not signalled */
 			syscall(SYS_futex, &run->round, FUTEX_WAIT_PRIVATE, round, &look, NULL, 0);
 		}
 	}

@@ -1,8 +1,8 @@
 /*
- * Order, for programs that run under ThreadSanitizer. It sees the program's threads but not what happens in the core: that a
- * host function runs after the call that launched it and before the synchronisation that waited for it, or that pinned
- * memory is freed before it is given out again. So the library informs it: every call publishes what its thread did before, and
- * callbacks, waits and allocations take it over. Programs without the sanitizer pay nothing.
+ * Ordering for programs under ThreadSanitizer. It sees the program's threads but not the ordering in the core: that a
+ * host function runs after the call that launched it and before the synchronisation that waited for it, or that
+ * pinned memory is freed before it is allocated again. So the library reports it: every call is a release, and
+ * callbacks, waits and allocations are acquires. Programs without the sanitizer pay nothing.
  */
 #include "shim.h"
 
@@ -10,9 +10,9 @@ extern void __tsan_acquire(void *object) WEAK;
 extern void __tsan_release(void *object) WEAK;
 
 static ropeway_entry core;
-static _Atomic(void *) order; /* the core names the same object around its callbacks (capi/callbacks.go) */
+static _Atomic(void *) order; /* the core uses the same object around its callbacks (capi/callbacks.go) */
 
-/* Whether what others did is visible after the call. */
+/* Whether earlier work of other threads is visible after the call. */
 static int takes_over(uint32_t function)
 {
 	switch (function) {

@@ -1,7 +1,7 @@
 /*
- * Whether there is room for the core. The Go runtime ends the process when it is refused addresses, memory, a thread or a
- * descriptor that it needs, so all of that is tried before it is loaded. Nothing is kept, and a process that has room
- * later can load it then.
+ * Whether the process has the resources for the core. The Go runtime ends the process if it cannot get addresses,
+ * memory, a thread or a descriptor that it needs, so all of these are tried before it is loaded. They are released
+ * again, and a process that gets the resources later can load the core then.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -15,10 +15,10 @@
 
 #define QUOTE(number) #number
 #define TEXT(number) QUOTE(number)
-#define DESCRIPTORS 10 /* the loader's, those of the Go runtime, memory of a device and of the host, some to spare */
+#define DESCRIPTORS 10 /* of the loader, the Go runtime, device and host memory, and some spare ones */
 
 enum {
-	beside_processors = 6, /* threads that the Go runtime and the shim have, beside one for each processor */
+	beside_processors = 6, /* threads of the Go runtime and the shim, besides one for each processor */
 	most_processors = 16,
 	small_stack = 64 << 10,
 };
@@ -46,7 +46,7 @@ static int processors(void)
 	return n < 1 ? 1 : n > most_processors ? most_processors : (int)n;
 }
 
-/* A heap, and the stacks of the threads: the limit counts what may be written, not what is. */
+/* A heap, and the stacks of the threads: the limit counts writable memory, used or not. */
 static size_t memory(void)
 {
 	pthread_attr_t usual;
@@ -84,7 +84,7 @@ static int has_threads(void)
 	pthread_attr_t small;
 	int n = 0, wanted = beside_processors + processors(), error = 0;
 
-	if (atomic_flag_test_and_set(&trying)) /* another thread tries just now: the two would take each other's */
+	if (atomic_flag_test_and_set(&trying)) /* another thread is trying: the two would compete for the same resources */
 		return 1;
 	if (!pthread_attr_init(&small)) {
 		pthread_attr_setstacksize(&small, small_stack);

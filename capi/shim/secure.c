@@ -1,6 +1,6 @@
 /*
- * The environment of programs that run with more rights than their caller, set-user-ID ones for example (AT_SECURE): the caller
- * chose it, so none of it is obeyed.
+ * The environment of programs with more rights than their caller, for example set-user-ID programs (AT_SECURE): the
+ * caller chose it, so it is ignored.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
-/* What the Go runtime reads by itself when it is loaded. */
+/* Variables that the Go runtime reads when it is loaded. */
 static const char *const of_go[] = {"GODEBUG", "GOTRACEBACK", "GOMAXPROCS", "GOGC", "GOMEMLIMIT"};
 
 static int names(const char *variable, const char *name)
@@ -17,7 +17,7 @@ static int names(const char *variable, const char *name)
 	return !strncmp(variable, name, n) && variable[n] == '=';
 }
 
-/* Takes a variable out of a list of them. */
+/* Removes a variable from a list. */
 static void drop(char **list, const char *name)
 {
 	char **kept = list;
@@ -38,6 +38,6 @@ void ropeway_secure(char **first)
 		return;
 	for (size_t i = 0; i < sizeof of_go / sizeof *of_go; i++) {
 		unsetenv(of_go[i]);
-		drop(first, of_go[i]); /* the runtime reads what the process began with */
+		drop(first, of_go[i]); /* the runtime reads the initial environment */
 	}
 }

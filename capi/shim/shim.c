@@ -1,13 +1,13 @@
 /*
- * libascendcl.so: every function of the API, in front of a core that is loaded when it is first needed.
+ * libascendcl.so: every function of the API, in front of a core that is loaded on first use.
  *
  * The core is a Go program, and a Go runtime neither survives fork without exec nor can be unloaded. So this library
  * stays small and plain C: it can be linked, opened, closed and forked at will until a program really calls it.
  *
  * Ownership. ropeway_core_entry is written once by the thread that holds `loading`, and once more in a forked child, which has
  * one thread. ropeway_self, ropeway_from, ending and interrupted belong to their thread. `started` is set before `loading` is taken, so a
- * child that inherits a locked `loading` also inherits `started`, is refused, and never waits for the lock. Nothing is loaded and
- * nothing of the core is called with `loading` held.
+ * child that inherits a locked `loading` also inherits `started`, is refused, and never waits for the lock. The core
+ * is neither loaded nor called with `loading` held.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -34,24 +34,24 @@ atomic_int ropeway_recorded;
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool started;      /* the core is in this process, or may be about to be */
-static char core_path[PATH_MAX]; /* where the core lies: beside this library */
-static char check_path[PATH_MAX]; /* and the checker */
+static char core_path[PATH_MAX]; /* path of the core, beside this library */
+static char check_path[PATH_MAX]; /* path of the checker */
 static pthread_key_t thread_key; /* its destructor informs the core that a thread ends */
-static int have_key;             /* immutable after loading; without it the core keeps what it knows of threads */
+static int have_key;             /* immutable after loading; without it the core keeps its records of ended threads */
 static _Thread_local int ending; /* the thread is running its destructors */
-/* exit() runs in a handler on this thread: what it was to the core. */
+/* exit() runs in a signal handler on this thread: the thread's value of ropeway_self before that. */
 static _Thread_local ropeway_thread interrupted __attribute__((tls_model("initial-exec")));
 static ropeway_forked forked;    /* of the checker; immutable after loading, NULL with checking off */
 
 /*
- * Refusing: what every function returns when the core cannot be entered. The reason is printed once on stderr, and is
- * what aclGetRecentErrMsg returns.
+ * Refusal: the result of every function if the core cannot be entered. The reason is printed once on stderr, and
+ * aclGetRecentErrMsg returns it.
  */
 static char reason[PATH_MAX + 512];
 static atomic_bool reported;
 static int refused_fork; /* the reason is a fork */
 
-/* The number of the API function that is called, also where a wait is made in slices. */
+/* The number of the called API function, also for a wait that is made in slices. */
 static uint32_t named(uint32_t function, const uint64_t *slots)
 {
 	static const uint32_t waits[] = {ROPEWAY_aclrtSynchronizeStream, ROPEWAY_aclrtSynchronizeEvent,
@@ -61,7 +61,8 @@ static uint32_t named(uint32_t function, const uint64_t *slots)
 	return function;
 }
 
-/* What a program calls the function; NULL if no program calls it. Older names have none in the list, and all return a code. */
+/* The name of a function for programs; NULL if programs do not call it. The functions of ropeway are not in the list;
+ * both return a code. */
 static const char *name_of(uint32_t function)
 {
 	if (function < ROPEWAY_FUNCTIONS)
@@ -69,7 +70,7 @@ static const char *name_of(uint32_t function)
 	return function >= ROPEWAY_SYMBOL && function <= ROPEWAY_LOAD_FUNCTIONS ? "a function" : NULL;
 }
 
-/* What a function returns that is refused. Takes no lock, and may run in a signal handler. */
+/* The result of a refused function. Takes no lock, and may run in a signal handler. */
 static uint64_t refusal(uint32_t function, const uint64_t *slots, const char *why, atomic_bool *reported)
 {
 	const char *name = name_of(function);
@@ -87,7 +88,7 @@ static uint64_t refusal(uint32_t function, const uint64_t *slots, const char *wh
 	if (function == ROPEWAY_aclrtMemcpyBatch || function == ROPEWAY_aclrtMemcpyBatchAsync) {
 		size_t *failIndex = (size_t *)(uintptr_t)slots[8];
 		if (failIndex)
-			*failIndex = SIZE_MAX; /* no copy was looked at */
+			*failIndex = SIZE_MAX; /* no copy was processed */
 	}
 	int coded = function >= ROPEWAY_FUNCTIONS || ropeway_names[function].returns_code;
 	return coded ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
@@ -102,7 +103,7 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 	return refusal(function, slots, reason, &reported);
 }
 
-/* The same as long as there is no room for the core; the next call looks again. */
+/* The same while resources for the core are lacking; the next call checks again. */
 static _Atomic(const char *) lacking;
 
 static uint64_t lack(uint32_t function, ropeway_thread thread, uint64_t *slots)
@@ -116,7 +117,7 @@ static uint64_t lack(uint32_t function, ropeway_thread thread, uint64_t *slots)
 static void in_child(void)
 {
 	if (!atomic_load(&started) || atomic_load(&ropeway_core_entry) == refuse)
-		return; /* it can still load the core, or knows already why it cannot */
+		return; /* it can still load the core, or already has the reason why not */
 	strcpy(reason, "this process was forked from one that had already used AscendCL, so it has no runtime. "
 		       "Fork before the first acl call, or start the child with exec or posix_spawn (Python: "
 		       "multiprocessing with \"spawn\")");
@@ -159,13 +160,13 @@ static void quiet_first(void *unused)
 	quiet();
 }
 
-/* What is found of the core on disk. */
+/* The core and the checker found on disk. */
 struct found {
 	ropeway_entry entry;
 	void *order;
 	ropeway_attach attach; /* NULL with checking off */
 	ropeway_forked forked;
-	char why[sizeof reason]; /* it cannot be used; "" if it can */
+	char why[sizeof reason]; /* why it cannot be used; "" if it can */
 };
 
 /* Finds the checker: preloaded, or beside this library. */
@@ -186,8 +187,8 @@ static void find_checker(struct found *f)
 		snprintf(f->why, sizeof f->why, "%s is of another version than libascendcl.so; install both again", check_path);
 }
 
-/* Loads the core. Several threads may do so at once: the system's loader has a lock, and a thread that holds it (a plug-in whose
- * constructor calls us) must not wait for one that we hold while we wait for it. */
+/* Loads the core. Several threads may do so at the same time: a thread that holds the lock of the system's loader (a
+ * plug-in whose constructor calls us) must not wait for a lock that we hold while we wait for the loader's. */
 static void find_core(struct found *f)
 {
 	memset(f, 0, sizeof *f);
@@ -204,8 +205,8 @@ static void find_core(struct found *f)
 		find_checker(f);
 }
 
-/* The software device is all Go, in which no thread can be cancelled. Another driver calls its vendor's library on the program's
- * own threads, where one that is cancelled would leave locks behind, and Go's stack in the middle. */
+/* The software device is pure Go, in which no thread can be cancelled. Other drivers call their vendor's library on
+ * the program's own threads: a thread cancelled there would leave locks held and unwind Go's stack. */
 static ropeway_entry cancellable; /* immutable after loading */
 
 static uint64_t uncancelled(uint32_t function, ropeway_thread thread, uint64_t *slots)
@@ -217,7 +218,7 @@ static uint64_t uncancelled(uint32_t function, ropeway_thread thread, uint64_t *
 	return result;
 }
 
-/* Takes the core into use, or the reason not to. Runs once, with `loading` held. */
+/* Installs the core's entry point, or the reason for refusing. Runs once, with `loading` held. */
 static ropeway_entry take_core(const struct found *f)
 {
 	if (*f->why) {
@@ -283,7 +284,7 @@ static void enter(ropeway_entry entry)
 		return;
 	if (recorded)
 		atomic_store(&ropeway_recorded, 1);
-	/* The vendor's library has been opened by now, and ends in an exit handler of its own: copies are to be over before that one. */
+	/* The vendor's library is open now, and has its own exit handler: copies must be over before that runs. */
 	static atomic_bool once;
 	if (cancellable && !atomic_exchange(&once, 1))
 		atexit(quiet);
@@ -300,7 +301,8 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 	int error = errno, cancel;
 	sigset_t all, mask;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* not while a lock is held */
-	/* The core's threads inherit what is set now: no signals, which are the program's, and the default for floats. */
+	/* The core's threads inherit the current state: all signals blocked, since they are the program's, and the
+	 * default floating-point state. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
 	ropeway_floats program = floats_enter();
@@ -321,8 +323,8 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 }
 
 /*
- * The destructor of thread_key. Destructors of other keys may still want their context: the first round only asks for a
- * second one. A call after that is let in again until the next round; the system makes four.
+ * The destructor of thread_key. Destructors of other keys may still need their context: the first round only requests
+ * a second one. A later call registers the thread again until the next round; the system makes four rounds.
  */
 static void leave(void *round)
 {
@@ -338,7 +340,7 @@ static void leave(void *round)
 	ropeway_stack_left();
 }
 
-/* The system's loader hands constructors what it hands main. The environment that the process began with lies after argv. */
+/* The system's loader passes constructors the arguments of main. The initial environment follows argv. */
 __attribute__((constructor)) static void prepare(int argc, char **argv)
 {
 	char library[PATH_MAX];
@@ -354,9 +356,10 @@ __attribute__((constructor)) static void prepare(int argc, char **argv)
 	int directory = slash ? (int)(slash - library + 1) : 0;
 	snprintf(core_path, sizeof core_path, "%.*s%s", directory, library, ROPEWAY_CORE);
 	snprintf(check_path, sizeof check_path, "%.*s%s", directory, library, ROPEWAY_CHECK_LIBRARY);
+	ropeway_load_tool();
 }
 
-/* The only function with a variable number of arguments: the text is made here. */
+/* The only function with a variable number of arguments: the text is formatted here. */
 EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...)
 {
 	char *text = NULL;
@@ -372,7 +375,7 @@ EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, 
 	free(text);
 }
 
-/* Does nothing in the core. For benchmarks: what a call costs at least. */
+/* Does nothing in the core. For benchmarks: the least cost of a call. */
 EXPORT void ropeway_empty_call(void);
 void ropeway_empty_call(void)
 {
@@ -380,9 +383,9 @@ void ropeway_empty_call(void)
 }
 
 /*
- * aclrtSynchronizeStream, Event, Device, aclrtProcessReport (what is ROPEWAY_WAIT_…), for at most so many
- * milliseconds: *over reports whether the wait is over, and then the result is that of the function. For callers that must
- * look up in between; time that ran out is no error and leaves no trace.
+ * aclrtSynchronizeStream, Event, Device, aclrtProcessReport (what is ROPEWAY_WAIT_…), for at most the given
+ * milliseconds: *over reports whether the wait is over; then the result is that of the function. For callers that
+ * check for signals in between; a timeout is not an error and is not recorded.
  */
 EXPORT aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t *over);
 aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t *over)
@@ -392,7 +395,8 @@ aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t 
 	return (aclError)call(ROPEWAY_WAIT, a);
 }
 
-/* For interpreters that end: a function that is not called any more from now on, and how many executions of models may still call some. */
+/* For interpreters that end: stops calls of a function, and returns the number of executions of models that may still
+ * call functions. */
 EXPORT void ropeway_retire(void *function);
 void ropeway_retire(void *function)
 {
@@ -406,7 +410,8 @@ uint64_t ropeway_executions(void)
 	return call(ROPEWAY_EXECUTIONS, NULL);
 }
 
-/* For interpreters, of a program that is recorded: where the calling thread keeps what it calls from, and a number for a function of theirs. */
+/* For interpreters, of a program that is recorded: the calling thread's call site, and a number for a function of
+ * theirs. */
 EXPORT ropeway_site *ropeway_site_of_thread(void);
 ropeway_site *ropeway_site_of_thread(void)
 {

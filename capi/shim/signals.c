@@ -1,6 +1,6 @@
 /*
- * Signals. Loading the Go runtime changes handlers and masks of the program; what it need not have is put back. What it
- * does need is listed in docs/c.md.
+ * Signals. Loading the Go runtime changes handlers and masks of the program; changes that it does not need are
+ * undone. Those it does need are listed in docs/c.md.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -14,8 +14,8 @@ static int is_function(const struct sigaction *action)
 }
 
 /*
- * SIGURG is how the Go runtime interrupts its own threads, with tgkill. It keeps the signal to itself, so a handler that
- * the program had is called from here, for every SIGURG that comes from elsewhere.
+ * The Go runtime interrupts its own threads by SIGURG, with tgkill. It does not forward the signal, so the program's
+ * handler is called from here for every SIGURG that does not come from tgkill.
  */
 static struct sigaction program_urgent, core_urgent;
 
@@ -31,15 +31,15 @@ static void urgent(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * A crash of the program ends it with its own signal, also inside a callback: the Go runtime passes faults in C code on to
- * the handler it found, but takes them for its own where there was none.
+ * A crash of the program ends it with its own signal, also inside a callback: the Go runtime passes faults in C code
+ * to the handler it found, but without one treats them as its own.
  */
 static void crash(int signal, siginfo_t *info, void *context)
 {
 	struct sigaction plain = {.sa_handler = SIG_DFL};
 	(void)context;
 	sigaction(signal, &plain, NULL);
-	if (info->si_code <= 0) /* sent, not met: it does not come again by itself */
+	if (info->si_code <= 0) /* sent: it does not recur by itself */
 		raise(signal);
 }
 
@@ -66,7 +66,7 @@ void ropeway_after_load(void)
 
 void ropeway_fix_handlers(void)
 {
-	int error = errno; /* two signals are not for programs to ask about */
+	int error = errno; /* sigaction fails for two signals */
 	for (int signal = 1; signal < NSIG; signal++) {
 		struct sigaction action;
 		if (sigaction(signal, NULL, &action) || !is_function(&action) || action.sa_flags & SA_ONSTACK)

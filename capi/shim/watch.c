@@ -1,10 +1,10 @@
 /*
- * Which pages of device memory kernels touch. The checker has device memory closed while a kernel runs. A page is opened when it is
- * touched, to reads or to both, and the touch is written down for the core. A fault counts whichever thread it comes from: kernels may have
- * threads of their own, and no host thread may touch this memory.
+ * Records the pages of device memory that kernels access. The checker closes device memory while a kernel runs. A
+ * page is opened when it is accessed, for reads or for both, and the access is recorded for the core. A fault of any
+ * thread counts: kernels may have threads of their own, and host threads must not access this memory.
  *
- * Ownership. What `watching` points to is the core's. It is looked at with `users` counted, and ropeway_kernel_watch(NULL) returns when
- * there are none.
+ * Ownership. The core owns the struct that `watching` points to. Readers count themselves in `users`, and
+ * ropeway_kernel_watch(NULL) returns when there are none.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -19,7 +19,7 @@
 
 enum { PAGE = 4096, OPEN = PROT_READ | PROT_WRITE };
 
-enum { PATIENCE = 16 }; /* faults in a row of one thread at one address, until it gets all */
+enum { PATIENCE = 16 }; /* consecutive faults of a thread at one address before all pages are opened */
 
 static ropeway_watch *_Atomic watching;
 static _Atomic uint32_t users;
@@ -38,10 +38,10 @@ EXPORT int ropeway_kernel_watch(ropeway_watch *w)
 
 static int protect(uintptr_t at, size_t size, int prot)
 {
-	return (int)syscall(SYS_mprotect, at, size, prot); /* not the function: sanitizers replace it */
+	return (int)syscall(SYS_mprotect, at, size, prot); /* not mprotect(), which sanitizers replace */
 }
 
-/* Opens everything: from here on nothing more is seen. */
+/* Opens all pages: later accesses are not recorded. */
 static void open_all(ropeway_watch *w)
 {
 	const ropeway_range *list = (const ropeway_range *)(uintptr_t)w->ranges;
@@ -82,7 +82,7 @@ static int opens(ropeway_watch *w, uintptr_t address, int write)
 	}
 	last.times = last.address == address ? last.times + 1 : 0;
 	last.address = address;
-	if (last.times == PATIENCE) /* an emulator that does not say which accesses are writes */
+	if (last.times == PATIENCE) /* an emulator that does not report which accesses are writes */
 		open_all(w);
 	int prot = (before | what) & ROPEWAY_WRITTEN || atomic_load(&w->lost) ? OPEN : PROT_READ;
 	if (protect(page, PAGE, prot)) /* there are too many mappings */

@@ -76,9 +76,7 @@ func TestNeededByAnotherName(t *testing.T) {
 	t.Parallel()
 	kit, dir := toolkit(t), t.TempDir()
 	main, err := os.ReadFile("testdata/builds/main.cpp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	functions := ""
 	calls := regexp.MustCompile(`\bacl\w+\(`).FindAllString(string(main), -1)
 	slices.Sort(calls)
@@ -98,9 +96,7 @@ func TestNeededByAnotherName(t *testing.T) {
 	args = append(args, link...)
 	command(t, ".", nil, "g++", args...)
 	binary, err := elf.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer binary.Close()
 	needed, err := binary.ImportedLibraries()
 	for _, name := range also {
@@ -123,9 +119,7 @@ func TestVersionInfo(t *testing.T) {
 	read := func(name string) string {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join(kit, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return string(data)
 	}
 	text := read("share/info/runtime/version.info")
@@ -134,9 +128,7 @@ func TestVersionInfo(t *testing.T) {
 		t.Fatalf("version.info is %q", text)
 	}
 	page, err := os.ReadFile(root + "/docs/toolkit.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	api := strings.TrimSpace(passes(t, nil, "sed", "-n", "s/^Version: //p", kit+"/lib64/pkgconfig/ascendcl.pc"))
 	if text := string(page); !strings.Contains(text, "**"+m[1]+"**") || !strings.Contains(text, "**"+api+"**") {
 		t.Errorf("docs/toolkit.md explains other versions than %s and %s", m[1], api)
@@ -241,9 +233,7 @@ func TestCMakePackage(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.name == "set_env.sh" {
 				vars, err := shellRun(t, []string{"bash"}, "/", `. "$1/set_env.sh"`, nil, kit)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				tt.env = []string{"CMAKE_PREFIX_PATH=" + vars["CMAKE_PREFIX_PATH"]}
 			}
 			dir, out := configured(t, tt.arguments, tt.env, tt.flags...)
@@ -292,17 +282,13 @@ func TestCMakeOtherToolkit(t *testing.T) {
 	kit, bare := toolkit(t), t.TempDir()
 	copied(t, kit, bare)
 	for _, folder := range []string{"lib64/cmake", "share/cmake"} {
-		if err := os.RemoveAll(filepath.Join(bare, folder)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.RemoveAll(filepath.Join(bare, folder)))
 	}
 	for _, home := range []string{bare, kit} {
 		dir := copyTree(t, "capi/test/testdata/builds")
 		project := "cmake_minimum_required(VERSION 3.16)\nproject(other LANGUAGES CXX)\n" + otherToolkit +
 			"add_executable(main main.cpp)\ntarget_link_libraries(main PRIVATE AscendCL::ascendcl)\n"
-		if err := os.WriteFile(filepath.Join(dir, "CMakeLists.txt"), []byte(project), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, "CMakeLists.txt"), []byte(project), 0o644))
 		env := []string{"ASCEND_HOME_PATH=" + home, "CMAKE_PREFIX_PATH=" + home}
 		command(t, dir, env, "cmake", "-S", ".", "-B", "build")
 		command(t, dir, env, "cmake", "--build", "build")

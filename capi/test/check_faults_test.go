@@ -22,12 +22,8 @@ func checkedFaults(t *testing.T, source string) (program string, env []string) {
 	dir := t.TempDir()
 	for _, library := range []string{"libascendcl.so", "libropeway_check.so"} {
 		data, err := os.ReadFile(filepath.Join(toolkit(t), "lib64", library))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, library), data, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, library), data, 0o755))
 	}
 	buildC(t, "gcc", dir+"/libropeway_core.so", []string{"testdata/check_core.c"},
 		"-fPIC", "-fvisibility=hidden", "-shared", "-Wl,-soname,libropeway_core.so", "-lpthread")
@@ -112,9 +108,7 @@ func TestCheckFork(t *testing.T) {
 	t.Run("record", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "report")
 		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer l.Close()
 		records := make(chan []finding.Record, 1)
 		go func() {
@@ -171,9 +165,7 @@ int main(void)
 	return !!ropeway_check_news() + ropeway_check_enabled() + ropeway_check_in_flight("text", 1) + (int)ropeway_check_findings();
 }
 `
-	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(source, []byte(text), 0o666))
 	eachDialect(t, func(t *testing.T, d dialect) {
 		if out, err := d.check(t, []string{source}); err != nil {
 			t.Error(out)
@@ -187,9 +179,7 @@ int main(void)
 // TestCheckMissing: a program that is to be checked, and cannot be, gets an error rather than run unchecked.
 func TestCheckMissing(t *testing.T) {
 	program, env := checkedFaults(t, "check_faults.c")
-	if err := os.Remove(filepath.Join(filepath.Dir(program), "libropeway_check.so")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(filepath.Join(filepath.Dir(program), "libropeway_check.so")))
 	r := run(t, env[:1], program, "reads")
 	if r.code == 0 || !strings.Contains(r.stderr, "ROPEWAY_CHECK is set, but the checker cannot be loaded") {
 		t.Errorf("exit code %d, says\n%s", r.code, r.stderr)

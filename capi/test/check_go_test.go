@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
 )
 
 // goProgram builds a Go program of the repository.
@@ -51,9 +52,7 @@ func TestCheckGoUnclosed(t *testing.T) {
 		t.Fatalf("exit code %d, %d findings\n%s%s", r.code, len(report.Findings), r.stdout, r.stderr)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	before, _, _ := strings.Cut(string(text), "// OPENED")
 	f := &report.Findings[0].Finding
 	if len(f.Offence.Stack) == 0 || f.Rule != "leak" || f.Offence.Call != "ropeway.Open" || !strings.Contains(f.Advice,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
 )
 
 // checkPage is the page about the checker.
@@ -25,9 +26,7 @@ var (
 func TestCheckPage(t *testing.T) {
 	path := filepath.Join(root, checkPage)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	shown := map[string]bool{}
 	update := os.Getenv("ROPEWAY_UPDATE") != ""
 	fresh := checkFence.ReplaceAllStringFunc(string(text), func(whole string) string {
@@ -56,9 +55,7 @@ func TestCheckPage(t *testing.T) {
 		}
 	}
 	if update && !t.Failed() && fresh != string(text) {
-		if err := os.WriteFile(path, []byte(fresh), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(path, []byte(fresh), 0o644))
 	}
 }
 
@@ -133,9 +130,7 @@ func tidy(s *finding.Site) {
 // TestCheckPageOptions: the page has all options of the command, and no others.
 func TestCheckPageOptions(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, checkPage))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	kit := toolkit(t)
 	help := passes(t, nil, filepath.Join(kit, "bin", "ropeway"), "check", "--help")
 	run := passes(t, nil, filepath.Join(kit, "bin", "ropeway"), "run", "--help")

@@ -162,15 +162,11 @@ func one(source string, flags ...string) func(*testing.T) string {
 func TestCheckPython(t *testing.T) {
 	testenv.Long(t, "it runs the tests of the Python package")
 	dir, err := filepath.Abs(filepath.Join(root, "python/tests"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	w := wanted{name: "python/tests", needs: "numpy"}
 	python := w.python(t)
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, e := range entries {
 		module, ok := strings.CutSuffix(e.Name(), ".py")
 		if !ok || !strings.HasPrefix(module, "test_") || notChecked.MatchString(module) {

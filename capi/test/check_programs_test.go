@@ -115,9 +115,7 @@ func TestCheckProgramsCover(t *testing.T) {
 func checkPrograms(t *testing.T) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(checkDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, e := range entries {
 		if name := e.Name(); slices.Contains([]string{".c", ".cpp", ".py"}, filepath.Ext(name)) &&
 			name != "program.py" {
@@ -168,9 +166,7 @@ func (w *wanted) build(t *testing.T, fixed bool) []string {
 	t.Helper()
 	if filepath.Ext(w.name) == ".py" {
 		path, err := filepath.Abs(filepath.Join(checkDir, w.name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if fixed {
 			return []string{w.python(t), path, "fixed"}
 		}
@@ -182,9 +178,7 @@ func (w *wanted) build(t *testing.T, fixed bool) []string {
 	}
 	line := []string{compile(t, []string{"check/" + w.name}, flags...)}
 	text, err := os.ReadFile(filepath.Join(checkDir, w.name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if strings.Contains(string(text), "\n#ifdef KERNELS\n") { // its kernels are a shared object
 		line = append(line, compile(t, []string{"check/" + w.name}, append(flags, "-DKERNELS", "-shared", "-fPIC")...))
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
 )
 
 // wanted is what a program says of itself in the comment at its top, one line for each:
@@ -68,9 +69,7 @@ var (
 func readWanted(t *testing.T, name string) *wanted {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkDir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	w := &wanted{name: name}
 	lines := strings.Split(string(text), "\n")
 	marks := map[string]int{}

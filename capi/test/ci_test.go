@@ -38,9 +38,7 @@ func releaseOf(t *testing.T, kit string) string {
 func absolute(t *testing.T, path string) string {
 	t.Helper()
 	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return path
 }
 
@@ -65,9 +63,7 @@ int main(void)
 	return aclrtSynchronizeStream(NULL) || aclrtFree(device) || aclrtFreeHost(host) || aclrtResetDevice(0);
 }
 `
-	if err := os.WriteFile(filepath.Join(dir, "upload.c"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "upload.c"), []byte(text), 0o644))
 	for _, flag := range []string{"-DWRONG", "-DRIGHT"} {
 		command(t, dir, nil, "gcc", "-g", flag, "-o", strings.ToLower(flag[2:]), "upload.c", "-I"+kit+"/include",
 			"-L"+kit+"/lib64", "-lascendcl")
@@ -79,9 +75,7 @@ int main(void)
 func readYAML(t *testing.T, name string, v any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := yaml.Unmarshal(text, v); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

@@ -64,9 +64,7 @@ func tree(t *testing.T, dir string) map[string]entry {
 		found[rel] = e
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return found
 }
 
@@ -173,34 +171,24 @@ func TestCopyReplaces(t *testing.T) {
 	write := func(dir, name, text string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testenv.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write(from, "lib64/lib.so", "old")
 	write(from, "include/acl/same.h", "same")
 	write(from, "include/acl/gone.h", "gone")
-	if err := os.Symlink("lib.so", filepath.Join(from, "lib64/link.so")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink("lib.so", filepath.Join(from, "lib64/link.so")))
 	copied(t, from, to)
 	first := tree(t, to)
 
 	inUse, err := os.Open(filepath.Join(to, "lib64/lib.so"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer inUse.Close()
 	write(to, "lib64/theirs.so", "theirs")
 	write(from, "lib64/lib.so", "new, and longer")
 	os.Remove(filepath.Join(from, "include/acl/gone.h"))
 	os.Remove(filepath.Join(from, "lib64/link.so"))
-	if err := os.Symlink("other.so", filepath.Join(from, "lib64/link.so")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink("other.so", filepath.Join(from, "lib64/link.so")))
 	copied(t, from, to)
 	second := tree(t, to)
 
@@ -231,12 +219,8 @@ func TestInstallAndMove(t *testing.T) {
 	kit := t.TempDir()
 	copied(t, toolkit(t), kit) // others use it meanwhile
 	stamp, err := os.ReadFile(toolkit(t) + "/.inputs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(kit+"/.inputs", stamp, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, os.WriteFile(kit+"/.inputs", stamp, 0o644))
 	if out, err := makes(t, "install", "DIST="+kit); err == nil || !strings.Contains(out, "PREFIX=") {
 		t.Errorf("without PREFIX: %v\n%s", err, out)
 	}
@@ -258,9 +242,7 @@ func TestInstallAndMove(t *testing.T) {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, path := range []string{stage, prefix, kit, toolkit(t)} {
 			if strings.Contains(string(data), path) {
 				t.Errorf("%s has %s in it", name, path)
@@ -269,9 +251,7 @@ func TestInstallAndMove(t *testing.T) {
 	}
 
 	smoke, err := filepath.Abs("testdata/smoke.c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	build := exec.Command("sh", "-euc", `. ./set_env.sh; gcc -I"$ASCEND_HOME_PATH/include" -o smoke "$1" \
 		-L"$ASCEND_TOOLKIT_HOME/$2/lib64" -lascendcl -Wl,-rpath,'$ORIGIN/lib64'`, "sh", smoke, cpus[runtime.GOARCH])
 	build.Dir, build.Env = dir, cleanEnv()
@@ -279,14 +259,10 @@ func TestInstallAndMove(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	moved := filepath.Join(t.TempDir(), "elsewhere")
-	if err := os.Rename(dir, moved); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Rename(dir, moved))
 	passes(t, nil, filepath.Join(moved, "smoke")) // finds lib64 beside itself
 	away := filepath.Join(t.TempDir(), "smoke")
-	if err := os.Rename(filepath.Join(moved, "smoke"), away); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Rename(filepath.Join(moved, "smoke"), away))
 	if r := run(t, nil, away); r.code == 0 {
 		t.Error("the program runs without a toolkit: what follows proves nothing")
 	}
@@ -306,9 +282,7 @@ func TestPkgConfig(t *testing.T) {
 	passes(t, []string{"LD_LIBRARY_PATH=" + dir + "/lib64"}, program)
 
 	header, err := os.ReadFile(dir + "/include/acl/acl_rt.h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var want []string
 	for _, part := range []string{"MAJOR", "MINOR", "PATCH"} {
 		m := regexp.MustCompile(`#define ACL_` + part + `_VERSION\s+(\d+)`).FindSubmatch(header)
@@ -327,14 +301,10 @@ func TestPkgConfig(t *testing.T) {
 func oldestGlibc(t *testing.T, library string) int {
 	t.Helper()
 	f, err := elf.Open(library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer f.Close()
 	needs, err := f.DynamicVersionNeeds()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	oldest := 0
 	for _, need := range needs {
 		for _, version := range need.Needs {
@@ -359,9 +329,7 @@ func oldestGlibc(t *testing.T, library string) int {
 func wantGlibc(t *testing.T, dir string) {
 	t.Helper()
 	readme, err := os.ReadFile(root + "/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	said := regexp.MustCompile(`glibc 2\.(\d+) or later`).FindAllSubmatch(readme, -1)
 	if len(said) != 1 {
 		t.Fatalf("README.md says %d times which glibc is needed, want once", len(said))

@@ -140,9 +140,7 @@ func TestExampleCMake(t *testing.T) {
 func copyTree(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
-	if err := os.CopyFS(to, os.DirFS(filepath.Join(root, dir))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.CopyFS(to, os.DirFS(filepath.Join(root, dir))))
 	return to
 }
 
@@ -175,9 +173,7 @@ var fence = regexp.MustCompile("(?ms)^```([a-z]+)(?: ([a-z.]+))?\n(.*?)^```$")
 func page(t *testing.T) (string, []block) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs/c.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var blocks []block
 	for _, m := range fence.FindAllStringSubmatch(string(text), -1) {
 		blocks = append(blocks, block{m[1], m[2], m[3]})
@@ -193,13 +189,9 @@ func TestPageCI(t *testing.T) {
 	_, blocks := page(t)
 	dir := checkout(t)
 	project := filepath.Join(dir, "examples/cmake")
-	if err := os.Symlink(dir, filepath.Join(project, "ropeway")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink(dir, filepath.Join(project, "ropeway")))
 	lists, err := os.OpenFile(filepath.Join(project, "CMakeLists.txt"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer lists.Close()
 	fmt.Fprintln(lists, "add_executable(my_test ../c/batch.c)\ntarget_link_libraries(my_test AscendCL::ascendcl)")
 	script := "set -eu\n"
@@ -233,9 +225,7 @@ func TestPageMissing(t *testing.T) {
 	dir := t.TempDir()
 	source := "#include <acl/acl.h>\nint main(void) { aclrtStream n; return " + line[2] +
 		"(&n, 1) != ACL_ERROR_RT_FEATURE_NOT_SUPPORT; }\n"
-	if err := os.WriteFile(filepath.Join(dir, "missing.c"), []byte(source), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "missing.c"), []byte(source), 0o644))
 	command(t, dir, nil, "gcc", "missing.c", "-o", "missing", "-I"+kit+"/include", "-L"+kit+"/lib64", "-lascendcl")
 	r := run(t, []string{"LD_LIBRARY_PATH=" + kit + "/lib64"}, filepath.Join(dir, "missing"))
 	if r.code != 0 || r.stderr != line[1]+"\n" {
@@ -247,12 +237,8 @@ func TestPageMissing(t *testing.T) {
 func checkout(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(root, "examples"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(toolkit(t), filepath.Join(dir, "dist")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(root, "examples"))))
+	testenv.OK(t, os.Symlink(toolkit(t), filepath.Join(dir, "dist")))
 	return dir
 }
 
@@ -291,13 +277,9 @@ func TestMistakes(t *testing.T) {
 	testenv.Need(t, "valgrind")
 	kit := toolkit(t)
 	supp, err := filepath.Abs(filepath.Join(root, "examples/c/valgrind.supp"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "mistakes.c"), []byte(mistakes), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "mistakes.c"), []byte(mistakes), 0o644))
 	program := filepath.Join(dir, "mistakes")
 	for _, tt := range []struct {
 		flag string

@@ -46,12 +46,8 @@ func faked(t *testing.T, library string, flags ...string) (program, core string)
 	dir := t.TempDir()
 	program, core = dir+"/program", dir+"/libropeway_core.so"
 	shim, err := os.ReadFile(library)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir+"/libascendcl.so", shim, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, os.WriteFile(dir+"/libascendcl.so", shim, 0o755))
 	buildC(t, "gcc", core, []string{fakeDir + "/core.c"}, append(flags, "-fPIC", "-fvisibility=hidden", "-shared")...)
 	buildC(t, "gcc", program, []string{"testdata/fake.c", fakeDir + "/calls.c"},
 		append(flags, "-O0", "-I"+fakeDir, "-L"+dir, "-lascendcl", "-lpthread", "-ldl", "-Wl,-rpath,"+dir)...)

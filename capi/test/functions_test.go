@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
@@ -28,6 +29,7 @@ var parts = []part{
 var more = []part{
 	{"memory", nil},
 	{"kernels", nil},
+	{"rt", nil},
 	{"950", []string{"ROPEWAY_PRODUCT=950"}},
 	{"A3", []string{"ROPEWAY_PRODUCT=A3"}},
 	{"310B", []string{"ROPEWAY_PRODUCT=310B"}},
@@ -41,7 +43,7 @@ func TestFunctions(t *testing.T) {
 	proven := map[string]bool{}
 	marked := part{"marked", []string{"ROPEWAY_TRACE=" + t.TempDir()}} // marks are on while the program is recorded
 	for _, p := range append(slices.Concat(parts, more), marked) {
-		if testDriver == "cuda" && (p.name == "kernels" || p.name == "RC") {
+		if testDriver == "cuda" && (p.name == "kernels" || p.name == "rt" || p.name == "RC") {
 			continue // its kernels are those of a CPU, and no GPU has the form RC; TestKernelsCUDA has the others
 		}
 		for _, line := range strings.Split(passes(t, append(functionsEnv(t), p.env...), program, p.name), "\n") {
@@ -85,12 +87,8 @@ func functionsEnv(t *testing.T) []string {
 	t.Helper()
 	home := t.TempDir()
 	info := filepath.Join(home, "share", "info", "runtime")
-	if err := os.MkdirAll(info, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(info, "version.info"), []byte("Version=8.5.0.alpha1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(info, 0o755))
+	testenv.OK(t, os.WriteFile(filepath.Join(info, "version.info"), []byte("Version=8.5.0.alpha1\n"), 0o644))
 	kernels := compile(t, []string{"kernels/functions.c"}, "-shared", "-fPIC")
 	return []string{"ROPEWAY_TEST_KERNELS=" + kernels, "ROPEWAY_DEVICES=4", "ROPEWAY_DEVICE_MEMORY=256M",
 		"ASCEND_HOME_PATH=" + home, "ASCEND_PROCESS_LOG_PATH=" + t.TempDir()}

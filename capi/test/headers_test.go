@@ -54,14 +54,10 @@ func headers(t *testing.T) []string {
 	var names []string
 	for _, pattern := range []string{"acl/*.h", "acl/error_codes/*.h"} {
 		found, err := filepath.Glob(filepath.Join(headerDir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, f := range found {
 			rel, err := filepath.Rel(headerDir, f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			names = append(names, rel)
 		}
 	}
@@ -86,9 +82,7 @@ func unit(t *testing.T, name string, include ...string) string {
 func file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -340,9 +334,7 @@ func TestHeaderOwnFlags(t *testing.T) {
 // TestHeaderBatchIsTrial proves that the headers say of every batch copy that the vendor marks it a trial feature.
 func TestHeaderBatchIsTrial(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(headerDir, "acl/acl_rt.h"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, name := range []string{"aclrtMemcpyBatch", "aclrtMemcpyBatchV2", "aclrtMemcpyBatchAsync",
 		"aclrtMemcpyBatchAsyncV2"} {
 		before, _, found := strings.Cut(string(data), "aclError "+name+"(")

@@ -15,12 +15,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestHops runs a small copy like the one before it, and a synchronisation when everything has run, instruction by
 // instruction, and counts the functions that they enter. A copy enters at most ten up to the one that moves its bytes,
 // and three on the way back; a synchronisation fourteen. Functions that the compiler inlines do not count, nor do those
-// of the Go runtime.
+// of the Go runtime. The fewest of three rounds count: the runtime may have the thread do something else in one.
 func TestHops(t *testing.T) {
 	if os.Getenv("ROPEWAY_TEST_DRIVER") == "cuda" {
 		t.Skip("the limits are those of the software device")
@@ -41,18 +43,23 @@ func TestHops(t *testing.T) {
 	p.stop() // the program was loaded
 	p.toSignal()
 	p.functions = functions(t, p.pid, filepath.Join(toolkit(t), "lib64"))
-	copied := hops(p.step())
+	var copied, over []string
+	for round := range 3 {
+		if c := hops(p.step()); round == 0 || len(c) < len(copied) {
+			copied = c
+		}
+		if o := hops(p.step()); round == 0 || len(o) < len(over) {
+			over = o
+		}
+	}
 	moved := slices.Index(copied, "runtime.memmove") + 1
 	if moved == 0 || moved > 10 || len(copied) > 13 {
 		t.Errorf("%d functions until bytes move, and %d in all:\n%s", moved, len(copied), strings.Join(copied, "\n"))
 	}
-	over := hops(p.step())
 	if len(over) < 4 || len(over) > 14 {
 		t.Errorf("a synchronisation enters %d functions:\n%s", len(over), strings.Join(over, "\n"))
 	}
-	if err := syscall.PtraceDetach(p.pid); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.PtraceDetach(p.pid))
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, out.Bytes())
 	}
@@ -95,9 +102,7 @@ func (p *stepped) stop() syscall.Signal {
 func (p *stepped) toSignal() {
 	p.Helper()
 	for signal := syscall.Signal(0); signal != hopSignal; signal = p.stop() {
-		if err := syscall.PtraceCont(p.pid, int(signal)); err != nil {
-			p.Fatal(err)
-		}
+		testenv.OK(p, syscall.PtraceCont(p.pid, int(signal)))
 	}
 }
 
@@ -107,16 +112,12 @@ func (p *stepped) step() (entered []string) {
 	p.Helper()
 	const most = 1 << 20
 	for range most {
-		if err := syscall.PtraceSingleStep(p.pid); err != nil {
-			p.Fatal(err)
-		}
+		testenv.OK(p, syscall.PtraceSingleStep(p.pid))
 		if p.stop() == hopSignal {
 			return entered
 		}
 		var regs syscall.PtraceRegs
-		if err := syscall.PtraceGetRegs(p.pid, &regs); err != nil {
-			p.Fatal(err)
-		}
+		testenv.OK(p, syscall.PtraceGetRegs(p.pid, &regs))
 		if name, ok := p.functions[regs.Rip]; ok {
 			entered = append(entered, name)
 		}
@@ -129,15 +130,11 @@ func (p *stepped) step() (entered []string) {
 func functions(t *testing.T, pid int, dir string) map[uint64]string {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	all := map[uint64]string{}
 	for _, name := range []string{"libascendcl.so", "libropeway_core.so"} {
 		path, err := filepath.EvalSymlinks(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var base uint64
 		for line := range strings.Lines(string(maps)) {
 			if strings.HasSuffix(strings.TrimSpace(line), path) {
@@ -159,15 +156,11 @@ func functions(t *testing.T, pid int, dir string) map[uint64]string {
 func symbols(t *testing.T, path string) map[string]uint64 {
 	t.Helper()
 	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer f.Close()
 	all := map[string]uint64{}
 	dynamic, err := f.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, s := range dynamic {
 		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Value != 0 {
 			all[s.Name] = s.Value
@@ -178,13 +171,9 @@ func symbols(t *testing.T, path string) map[string]uint64 {
 		return all
 	}
 	data, err := section.Data()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	table, err := gosym.NewTable(nil, gosym.NewLineTable(data, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	// The table counts from where Go's code begins. Functions that are exported to C have both places.
 	var begin uint64
 	for _, fn := range table.Funcs {

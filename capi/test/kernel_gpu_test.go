@@ -9,6 +9,7 @@ import (
 
 	"ropeway/internal/driver/cuda/imitation"
 	"ropeway/internal/driver/drivertest"
+	"ropeway/internal/testenv"
 )
 
 // gpuEnv makes a program use the cuda driver: on a GPU, or on an imitation of libcuda.
@@ -34,14 +35,10 @@ func gpuBinaries(t *testing.T) (files map[string]string, compiled bool) {
 	t.Helper()
 	dir := t.TempDir()
 	files = map[string]string{"text.ptx": filepath.Join(dir, "text.ptx")}
-	if err := os.WriteFile(files["text.ptx"], []byte(drivertest.PTX), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(files["text.ptx"], []byte(drivertest.PTX), 0o644))
 	if !onGPU {
 		files["made-up.fatbin"] = filepath.Join(dir, "made-up.fatbin")
-		if err := os.WriteFile(files["made-up.fatbin"], fatbinText(drivertest.PTX), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(files["made-up.fatbin"], fatbinText(drivertest.PTX), 0o644))
 		return files, false
 	}
 	if _, err := exec.LookPath("nvcc"); err != nil {
@@ -91,14 +88,10 @@ func TestKernelsCUDA(t *testing.T) {
 	text := ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry sum() { nonsense }\n"
 	npu := filepath.Join(dir, "npu.o")
 	image, err := os.ReadFile(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	image[18], image[19] = 0x29, 0x10 // its machine number
 	for path, data := range map[string][]byte{bad: []byte(text), npu: image} {
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(path, data, 0o644))
 	}
 	passes(t, env, program, "refused", object, "PTX, a cubin or a fatbin")
 	passes(t, env, program, "refused", npu, "ROPEWAY_KERNELS")
@@ -106,12 +99,8 @@ func TestKernelsCUDA(t *testing.T) {
 
 	// a file of the same name stands in for what the driver cannot run
 	stand := filepath.Join(dir, "stand")
-	if err := os.Mkdir(stand, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(stand, "npu.ptx"), []byte(drivertest.PTX), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(stand, 0o755))
+	testenv.OK(t, os.WriteFile(filepath.Join(stand, "npu.ptx"), []byte(drivertest.PTX), 0o644))
 	passes(t, append(slices.Clone(env), "ROPEWAY_KERNELS="+stand), program, "all", npu)
 }
 
@@ -145,9 +134,7 @@ func TestExampleGPU(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "add.c")
 	text := "void add(const float *x, const float *y, float *z, unsigned long n)\n" +
 		"{ for (unsigned long i = 0; i < n; i++) z[i] = x[i] + y[i]; }\n"
-	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(source, []byte(text), 0o644))
 	object := filepath.Join(t.TempDir(), "add.so")
 	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", object, source).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)

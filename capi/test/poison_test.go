@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestPoison proves what docs/c.md says of AddressSanitizer and pinned memory: accesses past its end, before its
@@ -17,9 +19,7 @@ func TestPoison(t *testing.T) {
 	}
 	program := compile(t, []string{"poison.c"}, "-fsanitize=address")
 	text, err := os.ReadFile("testdata/poison.c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	lines := strings.Split(string(text), "\n")
 	checked := []string{filepath.Join(toolkit(t), "bin", "ropeway"), "check"}
 	for _, tt := range []struct {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
@@ -24,9 +25,7 @@ func proofProgram(t *testing.T, pattern string, flags ...string) string {
 		sources = append(sources, filepath.Base(path))
 	}
 	include, err := rulesDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return compile(t, sources, append([]string{"-O0", "-Itestdata", "-I" + include}, flags...)...)
 }
 
@@ -73,8 +72,6 @@ func rulesHeader(all *table.Table, cases string) string {
 func loadTable(t *testing.T) *table.Table {
 	t.Helper()
 	all, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return all
 }

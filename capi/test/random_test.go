@@ -57,10 +57,8 @@ func randomProgram(seed uint64) *randprog.Program {
 
 func randomCalls(t *testing.T) func(uint64) *randprog.Program {
 	all, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func(seed uint64) *randprog.Program { return randprog.Calls(seed, all, 4, 3000) }
+	testenv.OK(t, err)
+	return func(seed uint64) *randprog.Program { return callProgram(seed, all, 4, 3000) }
 }
 
 // programSeeds returns n seeds, or ten times as many in a long run.
@@ -88,17 +86,13 @@ func runRandom(t *testing.T, seeds func(func(uint64) bool), program func(uint64)
 	args := []string{file}
 	if strings.Contains(strings.Join(append(env, cleanEnv()...), " "), "ROPEWAY_DRIVER=cuda") {
 		ptx := filepath.Join(dir, "mix.ptx")
-		if err := os.WriteFile(ptx, []byte(drivertest.PTX), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(ptx, []byte(drivertest.PTX), 0o600))
 		args = append(args, ptx)
 	}
 	count, calls := 0, 0
 	for seed := range seeds {
 		p := program(seed)
-		if err := os.WriteFile(file, []byte(p.Text()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(file, []byte(p.Text()), 0o600))
 		if r := run(t, env, interpreter, args...); r.code != 0 {
 			kept := filepath.Join(os.TempDir(), fmt.Sprint("ropeway-program-", seed))
 			if err := os.WriteFile(kept, []byte(p.Text()), 0o600); err != nil {

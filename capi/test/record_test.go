@@ -26,9 +26,7 @@ func TestRecordABI(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	write("headers.c", source)
 	plain := command(t, dir, nil, "gcc", "-E", "-P", "-I"+kit+"/include", "headers.c")
@@ -74,14 +72,10 @@ func allHeaders(t *testing.T, include string) string {
 func symbolLines(t *testing.T, library string) (lines []string, exported map[string]bool) {
 	t.Helper()
 	f, err := elf.Open(library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer f.Close()
 	symbols, err := f.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	names, err := f.DynString(elf.DT_SONAME)
 	if err != nil || len(names) != 1 {
 		t.Fatal(names, err)
@@ -111,29 +105,21 @@ func symbolLines(t *testing.T, library string) (lines []string, exported map[str
 func typeLines(t *testing.T, object, include string) (lines []string) {
 	t.Helper()
 	f, err := elf.Open(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer f.Close()
 	d, err := f.DWARF()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var files []*dwarf.LineFile
 	r := d.Reader()
 	for {
 		e, err := r.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if e == nil {
 			return lines
 		}
 		if e.Tag == dwarf.TagCompileUnit {
 			lr, err := d.LineReader(e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			files = lr.Files()
 			continue
 		}
@@ -144,17 +130,13 @@ func typeLines(t *testing.T, object, include string) (lines []string) {
 		switch {
 		case e.Tag == dwarf.TagVariable && strings.HasPrefix(name, "record_"):
 			v, err := d.Type(e.Val(dwarf.AttrType).(dwarf.Offset))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			lines = append(lines, "prototype "+strings.TrimPrefix(name,
 				"record_")+strings.TrimPrefix(v.(*dwarf.PtrType).Type.String(), "func"))
 		case ours && slices.Contains([]dwarf.Tag{dwarf.TagTypedef, dwarf.TagStructType, dwarf.TagUnionType,
 			dwarf.TagEnumerationType}, e.Tag):
 			typ, err := d.Type(e.Offset)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			lines = append(lines, typeText(name, typ)...)
 		}
 	}

@@ -57,18 +57,12 @@ func (s *sanitizer) libraries(t *testing.T) string {
 		return s.dir
 	}
 	above, err := workshop()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	dir := filepath.Join(above, s.name, "lib64")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(dir, 0o755))
 	buildShim(t, dir, s.cc...)
 	for _, name := range []string{"lib64/libropeway_core.so", "bin"} {
-		if err := os.Symlink(filepath.Join(toolkit(t), name), filepath.Join(above, s.name, name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Symlink(filepath.Join(toolkit(t), name), filepath.Join(above, s.name, name)))
 	}
 	s.dir = dir
 	return dir

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // stranger is a user that owns nothing.
@@ -21,27 +23,21 @@ func TestSecure(t *testing.T) {
 		t.Skip("only root can make a program that runs with more rights than its caller")
 	}
 	dir, err := os.MkdirTemp("", "ropeway-secure") // t.TempDir is closed to others
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer os.RemoveAll(dir)
 	inner := filepath.Join(dir, "inner")
 	code, err := os.ReadFile(compile(t, []string{"secure.c"}, "-Wl,--as-needed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	program := filepath.Join(dir, "program")
 	for _, err := range []error{
 		os.Chmod(dir, 0o755), os.Mkdir(inner, 0o700), os.WriteFile(program, code, 0o755),
 		os.Chmod(program, 0o755|os.ModeSetuid),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	env := []string{
 		"ROPEWAY_TRACE=" + inner + "/trace", "ROPEWAY_CHECK=1", "ROPEWAY_CHECK_REPORT=" + inner + "/socket",
-		"ROPEWAY_INJECT=aclInit:1=100000",
+		"ROPEWAY_INJECT=aclInit:1=100000", "ROPEWAY_SUPPRESS=" + inner + "/known",
 		"ROPEWAY_PRODUCT=310P", "ROPEWAY_DEVICES=3",
 		"ASCEND_PROCESS_LOG_PATH=" + inner + "/log", "ASCEND_GLOBAL_LOG_LEVEL=0", "ASCEND_SLOG_PRINT_TO_STDOUT=1",
 		"GODEBUG=schedtrace=1", "GOMAXPROCS=many", "OTHER=stays",

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
@@ -38,9 +39,7 @@ func seedMachines() map[string][]string {
 func seedTests(t *testing.T) (ids, tests []string) {
 	t.Helper()
 	documents, err := table.LoadSeeds()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, d := range documents {
 		for _, s := range d.Sentences {
 			if s.Only == "" {
@@ -70,9 +69,7 @@ func TestSeeds(t *testing.T) {
 		fmt.Fprintf(&list, "\t{\"%s\", %s},\n", id, tests[i])
 	}
 	list.WriteString("};\n")
-	if err := os.WriteFile(filepath.Join(dir, "seeds_list.h"), []byte(list.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "seeds_list.h"), []byte(list.String()), 0o644))
 	program := proofProgram(t, "seeds_*.c", "-I"+dir, "-Wmissing-prototypes", "-Wno-unused-function")
 	for name, env := range seedMachines() {
 		t.Run(name, func(t *testing.T) {
@@ -87,9 +84,7 @@ func TestSeeds(t *testing.T) {
 // TestSeedsTrial: the sentences about the document itself, that batches are on trial.
 func TestSeedsTrial(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "include", "acl", "acl_rt.h"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	before, _, found := strings.Cut(string(text), "aclError aclrtMemcpyBatchAsync(")
 	if !found {
 		t.Fatal("the header does not declare it")

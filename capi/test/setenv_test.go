@@ -30,26 +30,16 @@ func eachShell(t *testing.T, test func(t *testing.T, shell []string)) {
 func moved(t *testing.T, name string) string {
 	t.Helper()
 	parent, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	dir := filepath.Join(parent, name)
 	for _, folder := range []string{"/lib64", "/bin"} {
-		if err := os.MkdirAll(dir+folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.MkdirAll(dir+folder, 0o755))
 	}
-	if err := os.Symlink("../set_env.sh", dir+"/bin/setenv.bash"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink("../set_env.sh", dir+"/bin/setenv.bash"))
 	text, err := os.ReadFile(root + "/tools/packaging/set_env.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for name, text := range map[string][]byte{"set_env.sh": text, "lib64/libascendcl.so": nil} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
 	}
 	return dir
 }
@@ -142,9 +132,7 @@ func TestSetEnvFindsItself(t *testing.T) {
 			eachShell(t, func(t *testing.T, shell []string) {
 				dir := moved(t, "tool [k]it *")
 				vars, err := shellRun(t, shell, dir+tt.in, tt.script, nil, dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				wantToolkit(t, vars, dir)
 			})
 		})
@@ -185,9 +173,7 @@ func TestSetEnvKeepsTheRest(t *testing.T) {
 						own(lists[name])))
 				}
 				vars, err := shellRun(t, shell, "/", `set -eu; . "$1/set_env.sh"`, env, dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				for name := range added {
 					want := strings.ReplaceAll(strings.Join(append([]string{"OURS"}, tt.after...), ":"), "OURS",
 						own(lists[name]))
@@ -206,9 +192,7 @@ func TestSetEnvLeavesNothingElse(t *testing.T) {
 	eachShell(t, func(t *testing.T, shell []string) {
 		vars, err := shellRun(t, shell, "/", `was=$-; . "$1/set_env.sh"
 			export LEFT="$(set | grep ^_ropeway)" WAS="$was" NOW="$-"`, nil, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if vars["LEFT"] != "" || vars["WAS"] != vars["NOW"] {
 			t.Errorf("left behind: %q; options %s, now %s", vars["LEFT"], vars["WAS"], vars["NOW"])
 		}
@@ -222,9 +206,7 @@ func TestSetEnvThatCannotKnow(t *testing.T) {
 	eachShell(t, func(t *testing.T, shell []string) {
 		const noName = `eval "$(cat "$1/set_env.sh")"`
 		vars, err := shellRun(t, shell, "/", noName, []string{"ROPEWAY_HOME=" + dir}, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		wantToolkit(t, vars, dir)
 		for _, tt := range []struct{ name, script, says string }{
 			{"no name", noName, "ROPEWAY_HOME"},
@@ -232,9 +214,7 @@ func TestSetEnvThatCannotKnow(t *testing.T) {
 		} {
 			vars, err := shellRun(t, shell, "/", tt.script+` 2>"$3"; export STATUS=$? SAYS="$(cat "$3")"`, nil, dir,
 				colon, filepath.Join(t.TempDir(), "stderr"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if strings.Contains(vars["SAYS"], "\n") || !strings.Contains(vars["SAYS"], tt.says) ||
 				vars["STATUS"] != "1" {
 				t.Errorf("%s: says %q, status %s", tt.name, vars["SAYS"], vars["STATUS"])

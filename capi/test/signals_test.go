@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestSignals proves what docs/c.md says of signals: what the Go runtime takes, and that the program's handlers, masks
@@ -71,18 +73,12 @@ func TestInterrupt(t *testing.T) {
 			cmd := exec.CommandContext(ctx, program, tt.mode)
 			cmd.Env = cleanEnv()
 			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
+			testenv.OK(t, cmd.Start())
 			if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "waiting\n" {
 				t.Fatalf("it says %q, %v", line, err)
 			}
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, cmd.Process.Signal(syscall.SIGINT))
 			cmd.Wait() //nolint:errcheck // the state says how it ended
 			if ctx.Err() != nil {
 				t.Fatal("the program does not end")

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
@@ -41,9 +42,7 @@ func TestUnbuilt(t *testing.T) {
 // TestUnbuiltWithoutArguments: so do those that have no arguments.
 func TestUnbuiltWithoutArguments(t *testing.T) {
 	api, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var names []string
 	for _, f := range api.Functions {
 		if f.Status == table.Later && len(f.C.Params) == 0 {

@@ -60,9 +60,7 @@ func toolkit(t *testing.T) string {
 	testenv.Need(t, "gcc")
 	if given := os.Getenv("ROPEWAY_TEST_TOOLKIT"); given != "" {
 		dir, err := filepath.Abs(given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return dir
 	}
 	testenv.Need(t, "make")
@@ -114,9 +112,7 @@ func compile(t *testing.T, sources []string, flags ...string) string {
 		return path, nil
 	}))
 	path, err := build.(func() (string, error))()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return path
 }
 

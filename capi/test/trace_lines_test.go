@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"ropeway/internal/testenv"
-	"ropeway/internal/testenv/tool"
 	"ropeway/internal/timeline"
 )
 
@@ -21,9 +20,7 @@ func linesOf(t *testing.T, files ...string) (places []string) {
 	t.Helper()
 	for _, name := range files {
 		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer f.Close()
 		s := bufio.NewScanner(f)
 		for n := 1; s.Scan(); n++ {
@@ -82,9 +79,7 @@ func TestTraceLines(t *testing.T) {
 func TestTraceLinesGone(t *testing.T) {
 	program := compile(t, []string{"trace_lines.cpp"})
 	text, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for name, change := range map[string]func(t *testing.T, path string, before bool){
 		"stripped": func(t *testing.T, path string, before bool) {
 			if before {
@@ -102,17 +97,13 @@ func TestTraceLinesGone(t *testing.T) {
 				if err == nil {
 					err = os.WriteFile(path, other, 0o777)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, dir := filepath.Join(t.TempDir(), "lines"), filepath.Join(t.TempDir(), "made")
-			if err := os.WriteFile(path, text, 0o777); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(path, text, 0o777))
 			change(t, path, true)
 			if how := run(t, []string{"ROPEWAY_TRACE=" + dir}, path); how.code != 0 {
 				t.Fatalf("exit code %d\n%s", how.code, how.stderr)
@@ -132,7 +123,7 @@ func TestTraceLinesGone(t *testing.T) {
 func TestTraceLinesPython(t *testing.T) {
 	python := pythons()[""]
 	if python == "" {
-		testenv.Missing(t, tool.Missing("python3"))
+		testenv.Missing(t, "python3 is missing: apt-get install python3")
 	}
 	script := filepath.Join(t.TempDir(), "lines.py")
 	text := `import acl
@@ -149,9 +140,7 @@ acl.rt.get_device_count()  # at: <module>
 acl.rt.synchronize_stream(stream)  # at: <module>
 acl.rt.get_stream_attribute(stream, 1)  # at: <module>
 `
-	if err := os.WriteFile(script, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(script, []byte(text), 0o666))
 	want := linesOf(t, script)
 	kit := toolkit(t)
 	for name, env := range map[string][]string{

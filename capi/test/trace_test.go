@@ -13,7 +13,6 @@ import (
 
 	"ropeway/internal/observe"
 	"ropeway/internal/testenv"
-	"ropeway/internal/testenv/tool"
 	"ropeway/internal/timeline"
 	"ropeway/internal/trace"
 )
@@ -29,9 +28,7 @@ func recorded(t *testing.T, env []string, program string, args ...string) (*time
 func readRun(t *testing.T, dir string) *timeline.Run {
 	t.Helper()
 	r, err := trace.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return r
 }
 
@@ -168,12 +165,8 @@ func ready(t *testing.T, env []string, command string, args ...string) *exec.Cmd
 	cmd.Env = append(cleanEnv(), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, cmd.Start())
 	limit := time.AfterFunc(hang, func() { cmd.Process.Kill() })
 	t.Cleanup(func() { limit.Stop(); cmd.Process.Kill() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
@@ -251,9 +244,7 @@ func TestTraceInterrupted(t *testing.T) {
 	program := compile(t, []string{"traced.c"})
 	report := filepath.Join(t.TempDir(), "run.html")
 	cmd := ready(t, nil, filepath.Join(toolkit(t), "bin/ropeway"), "trace", "-o", report, program, "stuck")
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, cmd.Process.Signal(syscall.SIGINT))
 	cmd.Wait() //nolint:errcheck // its code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d", code)
@@ -314,9 +305,7 @@ func TestTraceNames(t *testing.T) {
 	victim := filepath.Join(t.TempDir(), "victim")
 	for name, text := range map[string]string{filepath.Join(dir, "work.sh"): "exec " + program + " copies\n",
 		victim: "mine"} {
-		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(name, []byte(text), 0o755))
 	}
 	trace := func() {
 		t.Helper()
@@ -349,12 +338,8 @@ func TestTraceNames(t *testing.T) {
 	if len(raw) != 1 {
 		t.Errorf("recorded: %v", raw)
 	}
-	if err := os.Remove(filepath.Join(dir, "work.html")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(victim, filepath.Join(dir, "work.html")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(filepath.Join(dir, "work.html")))
+	testenv.OK(t, os.Symlink(victim, filepath.Join(dir, "work.html")))
 	trace()
 	is("raw", "work-2.html", "work-2.trace.json.gz", "work.html", "work.sh", "work.trace.json.gz")
 	if text, err := os.ReadFile(victim); err != nil || string(text) != "mine" {
@@ -438,7 +423,7 @@ func TestTraceChecked(t *testing.T) {
 func TestTracePython(t *testing.T) {
 	python := pythons()[""]
 	if python == "" {
-		testenv.Missing(t, tool.Missing("python3"))
+		testenv.Missing(t, "python3 is missing: apt-get install python3")
 	}
 	script := filepath.Join(t.TempDir(), "copy.py")
 	text := `import acl, threading, time
@@ -465,9 +450,7 @@ thread.start()
 ok(acl.rt.synchronize_stream(stream))
 thread.join()
 `
-	if err := os.WriteFile(script, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(script, []byte(text), 0o666))
 	kit := toolkit(t)
 	r, how := recorded(t, []string{"PYTHONPATH=" + kit + "/python/site-packages", "LD_LIBRARY_PATH=" + kit + "/lib64"},
 		python, script)

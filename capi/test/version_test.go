@@ -35,14 +35,10 @@ func TestVersions(t *testing.T) {
 	dir := t.TempDir()
 	script := "cmake_minimum_required(VERSION 3.16)\nproject(x NONE)\nfind_package(AscendCL REQUIRED)\n" +
 		"file(WRITE ${CMAKE_BINARY_DIR}/said \"${AscendCL_ROPEWAY_VERSION}\")\n"
-	if err := os.WriteFile(filepath.Join(dir, "CMakeLists.txt"), []byte(script), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "CMakeLists.txt"), []byte(script), 0o644))
 	command(t, dir, []string{"CMAKE_PREFIX_PATH=" + kit}, "cmake", "-S", ".", "-B", "build")
 	said, err := os.ReadFile(filepath.Join(dir, "build", "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	want("CMake", string(said))
 
 	testenv.Need(t, "python3")

@@ -8,16 +8,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"ropeway/internal/bench"
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
 	"ropeway/internal/ui"
 )
-
-// exitSlower is the exit code of a comparison that found something slower.
-const exitSlower = 87
 
 // maxDevices is how many devices there may be.
 const maxDevices = 64
@@ -28,11 +24,7 @@ type benchFlags struct {
 
 	full            bool
 	rounds          int
-	json, csv, html string
-	from            string
-	compare, all    bool
-	threshold, by   string
-	slowdown        string
+	json, benchfmt  bool
 	round           bool
 	product, driver string
 }
@@ -40,8 +32,8 @@ type benchFlags struct {
 func (a *app) bench() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use:   "bench [flags] [--compare OLD.json NEW.json]",
-		Short: "Measure copies of all kinds, and compare two measurements",
+		Use:   "bench [flags]",
+		Short: "Measure copies of all kinds",
 		Long: `Measure copies by size, direction and kind of memory, then batches by size of a
 segment, and several streams and devices at once. Every measured copy is
 verified. Beside each, in turn, memcpy moves the same bytes: ratios hold where
@@ -52,32 +44,23 @@ measured. The first of --segments, --streams and --devices is the base for all
 sizes; the others are measured with one large size. Each round is a process of
 its own and measures every case once, in another order.
 
-With --compare nothing is measured: it says what really changed between two
-runs that --json wrote, and ends with 87 if anything is slower, with 0 if not.
-A change counts from --threshold on, and with 95% confidence in the whole
-answer; two runs of the same program are called the same 19 times out of 20.`,
+--benchfmt writes every round in the format of Go's benchmarks. benchstat reads
+it, compares two runs and writes CSV.`,
 		Example: `  ropeway bench
   ropeway bench --sizes 64,4KiB,1MiB --directions h2d,d2h --memory pinned
   ropeway bench --segments 4KiB --streams 1,2,4
-  ropeway bench --driver cuda --full --html=bench.html
-  ropeway bench --json=old.json
-  ropeway bench --json=new.json
-  ropeway bench --compare old.json new.json
-  ropeway bench --from new.json --csv`,
-		Args:              func(cmd *cobra.Command, args []string) error { return a.benchArgs(&f, args) },
-		ValidArgsFunction: cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveFilterFileExt),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.round {
-				return a.benchRound(cmd)
-			}
-			if err := a.benchMode(cmd, &f); err != nil {
-				return err
-			}
+  ropeway bench --driver cuda --full --json > bench.json
+  ropeway bench --benchfmt > old.txt
+  ropeway bench --benchfmt > new.txt
+  benchstat -filter .unit:x-memcpy old.txt new.txt`,
+		Args:              a.noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case f.compare:
-				return a.benchCompare(&f, args)
-			case f.from != "":
-				return a.benchFrom(&f)
+			case f.round:
+				return a.benchRound(cmd)
+			case f.json && f.benchfmt:
+				return &usageError{errors.New("--json and --benchfmt exclude each other"), "run it once for each"}
 			}
 			return a.benchRun(cmd, &f)
 		},
@@ -100,24 +83,10 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 		bench.FullRounds))
 	fs.StringVar(&f.driver, "driver", "", "`driver`: soft or cuda")
 	fs.StringVar(&f.product, "product", "", "`name` of the product")
-	fs.StringVar(&f.json, "json", "", "write JSON to the `file`, without one to stdout")
-	fs.StringVar(&f.csv, "csv", "", "write CSV to the `file`, without one to stdout")
-	fs.StringVar(&f.html, "html", "", "write a page with plots to the `file`")
-	for _, name := range []string{"json", "csv", "html"} {
-		fs.Lookup(name).NoOptDefVal = stdoutName
-		completeWith(cmd, name, cobra.FixedCompletions([]string{name}, cobra.ShellCompDirectiveFilterFileExt))
-	}
-	fs.StringVar(&f.from, "from", "", "measure nothing, show what --json wrote to the `file`")
-	fs.BoolVar(&f.compare, "compare", false, "measure nothing, say what changed between two files")
-	fs.StringVar(&f.threshold, "threshold", fmt.Sprintf("%g%%", bench.DefaultThreshold*100),
-		"a smaller `change` does not count")
-	fs.StringVar(&f.by, "by", "", "compare `what`: memcpy (ratios to it) or speed")
-	fs.BoolVar(&f.all, "all", false, "show what did not change too")
-	fs.StringVar(&f.slowdown, "slowdown", "0%", "make every copy slower, to try --compare")
+	fs.BoolVar(&f.json, "json", false, "write JSON instead of a table")
+	fs.BoolVar(&f.benchfmt, "benchfmt", false, "write every round for benchstat instead of a table")
 	fs.BoolVar(&f.round, "round", false, "do one round, for another ropeway")
-	fs.MarkHidden("slowdown")
 	fs.MarkHidden("round")
-	completeWith(cmd, "from", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveFilterFileExt))
 	complete(cmd, "sizes", "64,4KiB,1MiB", "64MiB", "1GiB")
 	complete(cmd, "directions", bench.Directions...)
 	complete(cmd, "memory", bench.Memories...)
@@ -127,71 +96,9 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	complete(cmd, "rounds", strconv.Itoa(bench.QuickRounds), strconv.Itoa(bench.FullRounds))
 	complete(cmd, "driver", "soft", "cuda")
 	complete(cmd, "product", product.Names()...)
-	complete(cmd, "threshold", "5%", "10%")
-	complete(cmd, "by", bench.ByMemcpy, bench.BySpeed)
 }
 
-// stdoutName is a file name that means standard output.
-const stdoutName = "-"
-
-// benchArgs allows arguments with --compare alone.
-func (a *app) benchArgs(f *benchFlags, args []string) error {
-	switch {
-	case f.compare && len(args) != 2:
-		return &usageError{fmt.Errorf("--compare needs two files, not %d", len(args)), "write it like: " + a.name +
-			" bench --compare old.json new.json"}
-	case !f.compare && len(args) > 0:
-		next := fmt.Sprintf("to write a file: %s bench --json=%s", a.name, args[0])
-		if len(args) == 2 {
-			next = fmt.Sprintf("to compare two files: %s bench --compare %s %s", a.name, args[0], args[1])
-		}
-		return &usageError{fmt.Errorf("bench takes no argument, but there is %q", args[0]), next}
-	}
-	return nil
-}
-
-// Flags that go with measuring nothing; all others but --compare and --from are for measuring.
-var (
-	compareFlags = []string{"threshold", "by", "all", "json"}
-	fromFlags    = []string{"json", "csv", "html"}
-)
-
-// benchMode refuses flags that would be ignored.
-func (a *app) benchMode(cmd *cobra.Command, f *benchFlags) (err error) {
-	help := "see " + a.name + " bench --help"
-	if f.compare && f.from != "" {
-		return &usageError{errors.New("--compare and --from exclude each other"), help}
-	}
-	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		name := flag.Name
-		with, fits := "", true
-		switch {
-		case name == "compare" || name == "from":
-		case f.compare:
-			with, fits = "with --compare", slices.Contains(compareFlags, name)
-		case f.from != "":
-			with, fits = "with --from", slices.Contains(fromFlags, name)
-		case name != "json":
-			with, fits = "without --compare", !slices.Contains(compareFlags, name)
-		}
-		if !fits && err == nil {
-			err = &usageError{fmt.Errorf("--%s means nothing %s", name, with), help}
-		}
-	})
-	taken := 0
-	for _, file := range []string{f.json, f.csv, f.html} {
-		if file == stdoutName {
-			taken++
-		}
-	}
-	if err == nil && taken > 1 {
-		err = &usageError{errors.New("only one of --json, --csv and --html can go to standard output"),
-			"name a file, like --json=bench.json"}
-	}
-	return err
-}
-
-// plan turns flags into cases.
+// benchPlan turns flags into cases.
 func (a *app) benchPlan(f *benchFlags) ([]bench.Case, error) {
 	axes := bench.Quick()
 	if f.full {
@@ -267,19 +174,6 @@ func oneOf(names []string) func(string) (string, error) {
 		}
 		return text, nil
 	}
-}
-
-// parsePercent reads 5% or 0.05 as 0.05.
-func parsePercent(text string) (float64, error) {
-	digits, percent := strings.CutSuffix(text, "%")
-	v, err := strconv.ParseFloat(digits, 64)
-	if percent {
-		v /= 100
-	}
-	if err != nil || !(v >= 0 && v < 1) {
-		return 0, fmt.Errorf("%q is not a percentage below 100%%, such as 5%%", text)
-	}
-	return v, nil
 }
 
 // benchVariables are those that flags set for the processes that measure.

@@ -41,14 +41,6 @@ func (a *app) benchRun(cmd *cobra.Command, f *benchFlags) error {
 		return &usageError{fmt.Errorf("--rounds: %d is not 1 to %d", o.Rounds, bench.MostRounds),
 			"use 8 or more for results to be compared"}
 	}
-	if o.Slowdown, err = parsePercent(f.slowdown); err != nil {
-		return &usageError{fmt.Errorf("--slowdown: %w", err), "see " + a.name + " bench --help"}
-	}
-	files, err := openBenchFiles(f)
-	if err != nil {
-		return err
-	}
-	defer files.discard()
 	out := ui.New(a.stderr, a.getenv) // standard output may be a file
 	bar := out.Progress(o.Rounds * len(cases))
 	defer bar.Close()
@@ -71,7 +63,14 @@ func (a *app) benchRun(cmd *cobra.Command, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.benchWrite(f, r, files)
+	switch {
+	case f.json:
+		return a.writeJSON(r)
+	case f.benchfmt:
+		return r.WriteGo(a.stdout)
+	}
+	r.WriteTable(ui.New(a.stdout, a.getenv))
+	return nil
 }
 
 // timeLeft says how long it will take.
@@ -178,88 +177,4 @@ func (a *app) measureRound(ctx context.Context, spec bench.Spec, report func(ben
 		return err
 	}
 	return errors.Join(bench.Round(ctx, rt, spec, report), rt.Close())
-}
-
-// benchFrom shows a result that was measured before.
-func (a *app) benchFrom(f *benchFlags) error {
-	r, err := bench.Read(f.from)
-	if err != nil {
-		return err
-	}
-	files, err := openBenchFiles(f)
-	if err != nil {
-		return err
-	}
-	defer files.discard()
-	return a.benchWrite(f, r, files)
-}
-
-// benchWrite writes a result in all forms that were asked for; the table is left out where standard output is taken.
-func (a *app) benchWrite(f *benchFlags, r *bench.Result, files benchFiles) error {
-	table := true
-	for _, form := range []struct {
-		file  string
-		write func(io.Writer) error
-	}{{f.json, r.WriteJSON}, {f.csv, r.WriteCSV}, {f.html, r.WriteHTML}} {
-		var err error
-		switch form.file {
-		case "":
-		case stdoutName:
-			table = false
-			err = form.write(a.stdout)
-		default:
-			err = files.write(form.file, form.write)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if table {
-		r.WriteTable(ui.New(a.stdout, a.getenv))
-	}
-	return nil
-}
-
-// benchCompare says what changed between two results.
-func (a *app) benchCompare(f *benchFlags, args []string) error {
-	help := "see " + a.name + " bench --help"
-	threshold, err := parsePercent(f.threshold)
-	if err != nil {
-		return &usageError{fmt.Errorf("--threshold: %w", err), help}
-	}
-	if f.by != "" {
-		if _, err := oneOf([]string{bench.ByMemcpy, bench.BySpeed})(f.by); err != nil {
-			return &usageError{fmt.Errorf("--by: %w", err), help}
-		}
-	}
-	before, err := bench.Read(args[0])
-	if err != nil {
-		return err
-	}
-	after, err := bench.Read(args[1])
-	if err != nil {
-		return err
-	}
-	c, err := bench.Compare(before, after, threshold, f.by)
-	if err != nil {
-		return err
-	}
-	files, err := openBenchFiles(f)
-	if err != nil {
-		return err
-	}
-	defer files.discard()
-	switch f.json {
-	case stdoutName:
-		err = a.writeJSON(c)
-	case "":
-		c.WriteTable(ui.New(a.stdout, a.getenv), f.all)
-	default:
-		c.WriteTable(ui.New(a.stdout, a.getenv), f.all)
-		err = files.write(f.json, func(w io.Writer) error { return json.NewEncoder(w).Encode(c) })
-	}
-	if err == nil && c.Verdict == bench.Slower {
-		err = exitCode(exitSlower)
-	}
-	return err
 }

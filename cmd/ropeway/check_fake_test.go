@@ -17,6 +17,7 @@ import (
 
 	"ropeway/internal/finding"
 	"ropeway/internal/setup"
+	"ropeway/internal/testenv"
 )
 
 // asFake makes this test binary a program that reports what its arguments say, as a checked program would.
@@ -186,9 +187,7 @@ func checked(t *testing.T, flags string, verbs ...string) (stdout, stderr string
 func checkCommand(t *testing.T, variables []string, flags string, verbs ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	args := append([]string{"check"}, strings.Fields(flags)...)
 	args = append(append(args, "--", exe), verbs...)
 	tmp := t.TempDir()

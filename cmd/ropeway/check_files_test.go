@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
 )
 
 // TestCheckReports proves that each form is written to its file, whole, beside what is on standard error.
@@ -46,9 +47,7 @@ func readReport(t *testing.T, form string, text []byte) {
 		contains(t, string(text), "error: leak: It happened in f.\n", "2 times\n", "ropeway check: 2 findings")
 	case "json":
 		r, err := finding.ReadJSON(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if len(r.Findings) != 2 || r.Findings[0].Count != 2 || r.ExitCode != 86 || len(r.Runs) != 1 ||
 			r.Runs[0].Findings != 2 || r.Runs[0].Processes[0].Tasks != 10 {
 			t.Errorf("%+v", r)
@@ -175,9 +174,7 @@ func TestCheckUnreached(t *testing.T) {
 // TestCheckLongTemporary proves that a TMPDIR too long for a socket does no harm.
 func TestCheckLongTemporary(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("long", 25))
-	if err := os.Mkdir(long, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(long, 0o755))
 	cmd := checkCommand(t, []string{"TMPDIR=" + long}, "", "start", "find=leak,f,1", "end")
 	if _, stderr, code := outcome(t, cmd); code != 86 {
 		t.Errorf("exit code %d: %s", code, stderr)
@@ -213,21 +210,15 @@ func TestCheckSignals(t *testing.T) {
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
 			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
+			testenv.OK(t, cmd.Start())
 			lines := bufio.NewScanner(out)
 			for n := 2; n > 0 && lines.Scan(); n-- {
 				if tt.verb == "forever" {
 					break
 				}
 			}
-			if err := cmd.Process.Signal(tt.signal); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, cmd.Process.Signal(tt.signal))
 			for lines.Scan() {
 			}
 			cmd.Wait() //nolint:errcheck // the state says it

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ropeway"
+	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 )
 
@@ -110,16 +111,12 @@ type shownFinding struct {
 func readPage(t *testing.T, file string) (run shownRun) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	m := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindSubmatch(text)
 	if m == nil {
 		t.Fatalf("the page has no data: %.200s", text)
 	}
-	if err := json.Unmarshal(m[1], &run); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(m[1], &run))
 	return run
 }
 

@@ -17,9 +17,7 @@ func TestCompletePrograms(t *testing.T) {
 	for name, mode := range map[string]os.FileMode{"xprogram": 0o755, "xtext": 0o644, "another": 0o755} {
 		write(t, filepath.Join(dir, name), "", mode)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "xdirectory"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Mkdir(filepath.Join(dir, "xdirectory"), 0o755))
 	path := dir + string(filepath.ListSeparator) + dir + string(filepath.ListSeparator) + "nowhere"
 	for _, command := range []string{"run", "check"} {
 		for _, tt := range []struct{ words, want string }{
@@ -60,9 +58,7 @@ func TestCompletionText(t *testing.T) {
 func TestShells(t *testing.T) {
 	dir := t.TempDir()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	write(t, filepath.Join(dir, "ropeway"), "#!/bin/sh\n"+asProgram+"=1 exec "+exe+" \"$@\"\n", 0o755)
 	script := func(shell string) string {
 		return write(t, filepath.Join(dir, "completion."+shell), good(t, "completion", shell), 0o644)

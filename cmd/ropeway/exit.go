@@ -23,7 +23,6 @@ var exitMeanings = []exitMeaning{
 	{"2", "all", "It was called wrongly: an unknown flag, a value that is refused, no program."},
 	{fmt.Sprint(exitNothing), "check", "Nothing was checked: no process called AscendCL. --allow-none makes it 0."},
 	{fmt.Sprint(exitFindings), "check", "There are findings that count. --error-exitcode chooses another number."},
-	{fmt.Sprint(exitSlower), "bench --compare", "Something is slower than it was."},
 	{fmt.Sprint(exitCannotRun), "those that run a program", "The program was found, but cannot be run."},
 	{fmt.Sprint(exitNotFound), "those that run a program", "The program was not found."},
 	{"128+N", "all", "Signal N ended it, or the program that it ran: 130 is Ctrl-C, 143 is kill."},

@@ -8,18 +8,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestExitCodes: each code that is documented has a call that ends with it, and each call ends with one that is.
 func TestExitCodes(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("no program"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(text, []byte("no program"), 0o644))
 	interrupt, cancel := context.WithCancelCause(t.Context())
 	cancel(interrupted(syscall.SIGTERM))
 	// A program's own, findings and what is slower have tests of their own.
-	seen := map[string]bool{"others": true, strconv.Itoa(exitFindings): true, strconv.Itoa(exitSlower): true}
+	seen := map[string]bool{"others": true, strconv.Itoa(exitFindings): true}
 	for _, tt := range []struct {
 		ctx       context.Context
 		args      string
@@ -55,7 +55,7 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s is documented, but nothing here ends with it", m.code)
 		}
 	}
-	for _, code := range []int{exitOK, exitFailed, exitUsage, exitNothing, exitFindings, exitSlower, exitCannotRun,
+	for _, code := range []int{exitOK, exitFailed, exitUsage, exitNothing, exitFindings, exitCannotRun,
 		exitNotFound} {
 		if !strings.Contains(exitText(), "\n  "+strconv.Itoa(code)+" ") {
 			t.Errorf("%d is not documented", code)

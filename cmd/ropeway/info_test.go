@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/driver/cuda/imitation"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 func TestInfo(t *testing.T) {
@@ -18,9 +19,7 @@ func TestInfo(t *testing.T) {
 	check := func(name, form string) {
 		t.Run(name+" "+form, func(t *testing.T) {
 			p, err := product.Find(name, form)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			text := good(t, "info", "--product", name, "--form", form)
 			plain(t, text)
 			contains(t, text, name+" ("+p.Chip+"), form "+form, "driver      soft", "0 to 7",
@@ -138,9 +137,7 @@ func TestInfoProducts(t *testing.T) {
 	for _, i := range r["products"] {
 		names = append(names, i.Name)
 		p, err := product.Find(i.Name, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if i.Chip != p.Chip || i.Default != (i.Name == product.Default) || !slices.Equal(i.Features, features(p)) ||
 			!slices.Equal(i.Limits, limits(p)) {
 			t.Errorf("%+v", i)

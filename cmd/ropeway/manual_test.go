@@ -58,20 +58,14 @@ func TestManual(t *testing.T) {
 	update := os.Getenv("ROPEWAY_UPDATE") != ""
 	for name, want := range pages {
 		if update {
-			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+			testenv.OK(t, os.WriteFile(name, []byte(want), 0o644))
 		} else if got, err := os.ReadFile(name); err != nil || string(got) != want {
 			t.Errorf("%s is not what the commands say (%v): run make man", name, err)
 		}
 	}
 	files, err := filepath.Glob(manDir + "/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, name := range files {
 		if pages[name] != "" {
 			continue
@@ -98,9 +92,7 @@ func manPage(t *testing.T, c *cobra.Command) string {
 	err := doc.GenMan(c, &doc.GenManHeader{Title: strings.ToUpper(pageName(c)), Section: "1",
 		Source: "ropeway " + version.Ropeway, Manual: "ropeway"}, &b)
 	c.Long = long
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	// The month in which the page was made would make it another page every month.
 	head := regexp.MustCompile(`(?m)^\.TH ("[^"]*") ("[^"]*") "[^"]*"`)
 	return `.\" ` + madeBy + "\n" + head.ReplaceAllString(b.String(), `.TH $1 $2 ""`)

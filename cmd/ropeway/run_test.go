@@ -36,21 +36,15 @@ func TestMain(m *testing.M) {
 func fakeToolkit(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	write(t, filepath.Join(root, library), "", 0o644)
 	return root
 }
 
 func write(t *testing.T, file, text string, mode os.FileMode) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	testenv.OK(t, os.WriteFile(file, []byte(text), mode))
 	if err := os.Chmod(file, mode); err != nil { // whatever the umask is
 		t.Fatal(err)
 	}
@@ -61,9 +55,7 @@ func write(t *testing.T, file, text string, mode os.FileMode) string {
 func program(t *testing.T, root string, variables []string, args ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	cmd := exec.CommandContext(t.Context(), exe, args...)
 	cmd.Env = append([]string{asProgram + "=1", homeVariable + "=" + root, "PATH=" + os.Getenv("PATH")}, variables...)
 	return cmd
@@ -339,9 +331,7 @@ func TestRunSetuid(t *testing.T) {
 	if err := os.Chown(prog, 65534, 65534); err != nil {
 		t.Skip(err)
 	}
-	if err := os.Chmod(prog, 0o755|fs.ModeSetuid); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Chmod(prog, 0o755|fs.ModeSetuid))
 	if !gainsRights(prog) {
 		t.Skip("the file system ignores setuid")
 	}
@@ -365,9 +355,7 @@ func TestPrintEnv(t *testing.T) {
 	shell := exec.CommandContext(t.Context(), "sh", "-c", stdout+"env")
 	shell.Env = []string{"PATH=" + os.Getenv("PATH")}
 	text, err := shell.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	got := variablesOf(string(text))
 	for name, want := range map[string]string{
 		"ASCEND_HOME_PATH": root, "LD_LIBRARY_PATH": root + "/lib64:/a b:$HOME", "ROPEWAY_PRODUCT": "A3",

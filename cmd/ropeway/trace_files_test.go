@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ropeway/internal/observe"
+	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 	"ropeway/internal/ui"
 )
@@ -44,9 +45,7 @@ func TestWhole(t *testing.T) {
 		t.Error("no error")
 	}
 	is("first")
-	if err := os.Symlink("run.html", link); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink("run.html", link))
 	if err := whole(link, true, put("second", nil)); err != nil {
 		t.Error(err)
 	}
@@ -68,14 +67,10 @@ func TestWholeBesideLinks(t *testing.T) {
 	dir := t.TempDir()
 	name, victim := filepath.Join(dir, "run.html"), filepath.Join(dir, "victim")
 	part, err := unusedPart(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, err := range []error{os.Remove(part), os.WriteFile(victim, []byte("mine"), 0o666),
 		os.Symlink(victim, part)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	if err := whole(name, false, func(name string) error {
 		return os.WriteFile(name, []byte("page"),
@@ -93,9 +88,7 @@ func TestWholeBesideLinks(t *testing.T) {
 // TestTracePipe: a pipe as output is not opened before there is something to write.
 func TestTracePipe(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe.html")
-	if err := syscall.Mkfifo(name, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Mkfifo(name, 0o666))
 	files := traceFiles{{name: name}}
 	if err := files.prove(); err != nil {
 		t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"ropeway"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
+	"ropeway/internal/testenv"
 )
 
 // TestOpenReadsTheEnvironment: variables are the defaults of Open, options come before them.
@@ -22,17 +23,13 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 	}
 	var warned bytes.Buffer
 	rt, err := ropeway.Open(ropeway.WithLogger(logTo(&warned)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer rt.Close()
 	if name, form := rt.Product(); name != "310P" || form != ropeway.RC || rt.DeviceCount() != 3 || warned.Len() != 0 {
 		t.Errorf("product %s, %v, %d devices, warned %q", name, form, rt.DeviceCount(), &warned)
 	}
 	d, err := rt.Device(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer d.Close()
 	if _, total, err := d.MemInfo(); err != nil || total != 128<<20 {
 		t.Errorf("a device has %d bytes, %v", total, err)
@@ -40,9 +37,7 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 
 	other, err := ropeway.Open(ropeway.WithProduct(ropeway.ProductA3, ropeway.EP), ropeway.WithDevices(2),
 		ropeway.WithDeviceMemory(64<<20), ropeway.WithVisibleDevices(0, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer other.Close()
 	if name, form := other.Product(); name != "A3" || form != ropeway.EP || other.DeviceCount() != 2 {
 		t.Errorf("with options: product %s, %v, %d devices", name, form, other.DeviceCount())
@@ -107,18 +102,12 @@ func TestLaunchBlocking(t *testing.T) {
 				return f
 			}))...)
 			d, err := rt.Device(0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			defer d.Close()
 			mem, err := d.Alloc(4096)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			host, err := d.AllocPinned(4096)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			f.Fail(faulty.Task, 1, driver.ErrFault)
 			err = d.DefaultStream().Copy(mem.All(), host.All())
 			if got := errors.Is(err, ropeway.ErrRTSysDma); got != tt.blocks {
@@ -146,18 +135,12 @@ func TestStrict(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("ROPEWAY_STRICT", tt.variable)
 			d, err := open(t, tt.opts...).Device(0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			defer d.Close()
 			mem, err := d.Alloc(4096)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			host, err := d.AllocPinned(4096)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			for range 2 { // the second time the way of the first is remembered
 				err = d.DefaultStream().Copy(mem.Range(8, 64), host.Range(0, 64))
 				if got := errors.Is(err, ropeway.ErrRTParamInvalid); got != tt.strict || !tt.strict && err != nil {

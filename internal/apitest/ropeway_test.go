@@ -17,6 +17,7 @@ import (
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/goapi"
 	"ropeway/internal/setup"
+	"ropeway/internal/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,9 +32,7 @@ func open(t testing.TB, opts ...ropeway.Option) *ropeway.Runtime {
 	t.Helper()
 	rt, err := ropeway.Open(append([]ropeway.Option{ropeway.WithDevices(2), ropeway.WithDeviceMemory(256 << 20)},
 		opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { ok(t, rt.Close()) })
 	return rt
 }
@@ -55,9 +54,7 @@ func get[T any](v T, err error) func(testing.TB) T {
 
 func ok(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 }
 
 // want checks what an error says; arg "*" is any.

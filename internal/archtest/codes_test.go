@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestCodes: package ropeway has a constant for every code that the core or its setup returns. A code that is new
@@ -17,9 +19,7 @@ import (
 // and those of functions that are not built, are not returned.
 func TestCodes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "codes.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	constants := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^\t(Err\w+) +Code = `).FindAllSubmatch(text, -1) {
 		constants[string(m[1])] = true
@@ -31,17 +31,13 @@ func TestCodes(t *testing.T) {
 	code := regexp.MustCompile(`^Err[A-Z]`)
 	for _, dir := range []string{"internal/core", "internal/setup"} {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, name := range files {
 			if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "unbuilt_rules.go" {
 				continue
 			}
 			f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			ast.Inspect(f, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.CaseClause:

@@ -13,15 +13,14 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // TestDriverPage: docs/new-driver.md names every interface, capability and operation of internal/driver, and every
 // method of the interfaces that all drivers implement.
 func TestDriverPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/new-driver.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	page := string(text)
 	interfaces, operations := driverNames(t)
 	if len(interfaces) < 15 || len(operations) < 15 {
@@ -60,15 +59,11 @@ func TestDriverPage(t *testing.T) {
 func driverNames(t *testing.T) (interfaces map[string][]string, operations []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "internal/driver/*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	interfaces = map[string][]string{}
 	for _, name := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.TypeSpec:

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 var (
@@ -22,9 +24,7 @@ func TestGeneratedAreMarked(t *testing.T) {
 	silent := []string{"NOTICE", "web/report/package-lock.json", "go.sum", "web/site/go.sum",
 		"tools/packaging/release/go.sum"}
 	text, err := os.ReadFile(filepath.Join(root, ".gitattributes"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	used := map[string]bool{} // by pattern
 	for _, m := range attributed.FindAllStringSubmatch(string(text), -1) {
 		used[m[1]] = slices.Contains(silent, m[1])
@@ -63,9 +63,7 @@ func TestGeneratedAreMarked(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for pattern, ok := range used {
 		if !ok {
 			t.Errorf(".gitattributes: %s is no file", pattern)

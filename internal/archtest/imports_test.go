@@ -46,7 +46,7 @@ func (s *source) under(dir string) bool { return strings.HasPrefix(s.file, dir+"
 var forTests = []string{"internal/testenv", "internal/core/coretest", "internal/driver/drivertest",
 	"internal/driver/cuda/imitation", "internal/kernel/kerneltest", "internal/conformance", "internal/archtest",
 	"internal/compat",
-	"internal/randprog", "tools/packaging/runtests", "ropewaytest"}
+	"internal/randprog", "ropewaytest"}
 
 // product reports whether the file is part of what users run: neither a test, nor for tests, nor a generator.
 func (s *source) product() bool {
@@ -162,9 +162,7 @@ func eachFile(t *testing.T, f func(file string)) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if files < 10 {
 		t.Errorf("only %d Go files found under %s", files, root)
 	}
@@ -246,9 +244,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(tt.file+" imports "+tt.imported, func(t *testing.T) {
 			s, err := parse("", tt.file, []byte(tt.before+"package x\n\nimport _ "+strconv.Quote(tt.imported)+"\n"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if got := strings.Join(s.broken(), " "); got != tt.want {
 				t.Errorf("breaks %q, want %q", got, tt.want)
 			}
@@ -287,17 +283,13 @@ func TestContents(t *testing.T) {
 	}
 	// The checkout may belong to another user than the one that runs the tests, as in a container.
 	dir, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	cmd := exec.Command("git", "-c", "safe.directory="+dir, "ls-files", "-z", "--cached", "--others",
 		"--exclude-standard")
 	cmd.Dir = root
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	names := strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 })
 	if len(names) < 10 {
 		t.Fatalf("git knows of %d files only", len(names))
@@ -348,9 +340,7 @@ func TestPatterns(t *testing.T) {
 // TestReadme keeps the two commands a newcomer needs in the README.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, command := range []string{"make demo", "make test"} {
 		if !bytes.Contains(text, []byte(command)) {
 			t.Errorf("README.md does not name %q", command)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestLinked: a program that only copies on the software device has neither PTX nor a reader of DWARF in its binary;
@@ -22,9 +24,7 @@ func TestLinked(t *testing.T) {
 				t.Fatalf("%v: %s", err, out)
 			}
 			text, err := os.ReadFile(program)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if got := bytes.Contains(text, []byte(".visible .entry")); got != want {
 				t.Errorf("PTX in the binary: %t, want %t", got, want)
 			}
@@ -48,14 +48,10 @@ func TestLinked(t *testing.T) {
 func functions(t *testing.T, program string) []string {
 	t.Helper()
 	f, err := elf.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer f.Close()
 	symbols, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var names []string
 	for _, s := range symbols {
 		if elf.ST_TYPE(s.Info) == elf.STT_FUNC {

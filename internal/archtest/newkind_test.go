@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestNewKindOfOperation adds a kind of operation, a copy that ends in reverse, to a copy of three files, and runs it
@@ -42,22 +44,16 @@ func TestNewKindOfOperation(t *testing.T) {
 		},
 	}
 	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	dir, replace := t.TempDir(), map[string]string{}
 	read := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(top, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return string(b)
 	}
 	put := func(name, text string) {
 		at := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
-		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(at, []byte(text), 0o600))
 		replace[filepath.Join(top, name)] = at
 	}
 	for name, pairs := range edits {
@@ -73,13 +69,9 @@ func TestNewKindOfOperation(t *testing.T) {
 	text := read("internal/archtest/testdata/newkind/reverse.go")
 	put("internal/graph/reverse_test.go", strings.TrimPrefix(text, "//go:build ignore\n"))
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, overlay, 0o600))
 	run := exec.Command("go", "test", "-overlay="+file, "-run=^TestReverse$", "-v", "./internal/graph")
 	run.Dir = top
 	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestReverse") {

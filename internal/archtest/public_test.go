@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // public are the packages that programs import.
@@ -21,9 +23,7 @@ var public = []string{
 func TestPublic(t *testing.T) {
 	for _, dir := range public {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		seen := 0
 		for _, name := range files {
 			if strings.HasSuffix(name, "_test.go") {
@@ -32,9 +32,7 @@ func TestPublic(t *testing.T) {
 			seen++
 			set := token.NewFileSet()
 			f, err := parser.ParseFile(set, name, nil, parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			for _, problem := range leaks(f) {
 				t.Errorf("%s: %s", set.Position(problem.at), problem.text)
 			}
@@ -158,9 +156,7 @@ func TestLeaks(t *testing.T) {
 	} {
 		text = "package x\nimport \"ropeway/internal/core\"\nvar _ core.Error\n" + text
 		f, err := parser.ParseFile(token.NewFileSet(), "x.go", text, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		got := leaks(f)
 		if want == "" && len(got) != 0 || want != "" && (len(got) == 0 || !strings.Contains(got[0].text, want)) {
 			t.Errorf("%q: %v, want %q", text, got, want)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // drawn returns what a test file uses of math/rand whose numbers differ from run to run: all functions but those that
@@ -74,9 +76,7 @@ func TestDrawn(t *testing.T) {
 		`import "math/rand/v2"; func f(s rand.Source) { rand.New(rand.NewChaCha8([32]byte{})).Uint64() }`: "",
 	} {
 		f, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x; "+text, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if got := strings.Join(drawn(f), " "); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}

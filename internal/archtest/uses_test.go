@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // listed is what the go command says about a package.
@@ -29,15 +31,11 @@ func packages(t *testing.T) map[string]*listed {
 	list.Dir = root
 	list.Env = append(os.Environ(), "CGO_ENABLED=1")
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	all := map[string]*listed{}
 	for in := json.NewDecoder(strings.NewReader(string(out))); in.More(); {
 		p := new(listed)
-		if err := in.Decode(p); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, in.Decode(p))
 		path, inside := strings.CutPrefix(p.ImportPath+"/", module)
 		if !inside {
 			t.Fatalf("%s is not a package of this module", p.ImportPath)
@@ -55,9 +53,7 @@ func (p *listed) testsAlone(t *testing.T) bool {
 	t.Helper()
 	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
 		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		imports := func(d ast.Decl) bool { g, ok := d.(*ast.GenDecl); return ok && g.Tok == token.IMPORT }
 		if slices.ContainsFunc(f.Decls, func(d ast.Decl) bool { return !imports(d) }) {
 			return false
@@ -117,9 +113,7 @@ func rowPackages(column string) (paths []string) {
 func TestUses(t *testing.T) {
 	page := filepath.Join(root, "docs/architecture.md")
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	before, after, _ := strings.Cut(string(text), "\n## Packages\n")
 	table, after, found := strings.Cut(after, "\n## ")
 	if !found {
@@ -164,9 +158,7 @@ func TestUses(t *testing.T) {
 	}
 	if os.Getenv("ROPEWAY_UPDATE") != "" {
 		err := os.WriteFile(page, []byte(before+"\n## Packages\n"+fresh+"\n## "+after), 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 }
 

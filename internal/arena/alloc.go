@@ -2,10 +2,10 @@ package arena
 
 import "fmt"
 
-// Alloc returns the window address of size bytes: 512-byte aligned, 64 KiB over 32 KiB, 2 MiB from 2 MiB on; 64 bytes
-// and, for whole pages, as much as that if the arena is fenced. Up to 64 MiB are backed with pages before it returns.
-// The error wraps ErrNoMemory when the window has no room or the budget or the kernel refuses, and then nothing has
-// changed.
+// Alloc returns the window address of size bytes: aligned to 512 bytes, to 64 KiB if it is larger than 32 KiB, to 2
+// MiB if it has at least 2 MiB. In a fenced arena whole pages are aligned like that, other sizes to 64 bytes. Up to
+// 64 MiB are backed with pages before it returns. The error wraps ErrNoMemory when the window has no room or the
+// budget or the kernel refuses, and then nothing has changed.
 func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 	if size == 0 {
 		return 0, fmt.Errorf("arena %s: allocation of 0 bytes", a.name)
@@ -26,8 +26,9 @@ func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 	return a.publish(c, n, size, kind, huge, o.Tag), nil
 }
 
-// obtain takes a run of n chunks for size bytes out of the bins, with pages or, if lazy, the leave to have them later,
-// as kind says; open is whether the program is to reach them. mu is held, and let go meanwhile.
+// obtain takes a run of n chunks for size bytes out of the bins. If lazy, the budget grants the pages but they come
+// later; kind is then kindLazy. open makes them accessible to the program. mu is held, but released during system
+// calls.
 func (a *Arena) obtain(size uint64, huge HugePolicy, open, lazy bool) (c, n int32, kind uint64, err error) {
 	n = int32((size + chunkSize - 1) >> chunkShift)
 	aligned := size >= extentSize
@@ -103,9 +104,9 @@ func (a *Arena) allocSmall(size uint64, tag uint32) (uintptr, error) {
 	return addr, nil
 }
 
-// Free ends the allocation that starts at addr. Its pages stay resident for the
-// next one until more than CacheLimit bytes are, or for a while. The error wraps ErrNotAllocated
-// if no live allocation starts at addr, and then nothing has changed.
+// Free ends the allocation that starts at addr. Its pages stay resident for the next allocation, until more than
+// CacheLimit bytes are cached or sweep runs. The error wraps ErrNotAllocated if no live allocation starts at addr,
+// and then nothing has changed.
 func (a *Arena) Free(addr uintptr) error {
 	off := uint64(addr - a.base)
 	if off >= a.capacity {
@@ -142,18 +143,18 @@ func (a *Arena) Free(addr uintptr) error {
 	return nil
 }
 
-// ending is how a run that left the index is taken back.
+// ending describes a run that has left the index and is about to be taken back.
 type ending struct {
 	run
-	pages      uint64 // that its allocation had
-	lazy       bool   // which of them came, the kernel alone knows
-	quarantine bool   // its addresses are to stay unused for a while
+	pages      uint64 // of its allocation
+	lazy       bool   // only the kernel knows which of the pages exist
+	quarantine bool   // its addresses are not reused for a while
 }
 
-// end takes back a run that left the index. mu is held, and let go meanwhile.
+// end takes back a run that left the index. mu is held, but released during system calls.
 func (a *Arena) end(e ending) {
 	switch {
-	case a.isMoving(e.c): // the mover does that then, and may be waiting for the caller
+	case a.isMoving(e.c): // the mover takes it back; it may be waiting for the caller
 		a.moving.end, a.moving.freed = e, true
 	case a.separated[e.c] != nil:
 		a.rejoin(e)
@@ -166,7 +167,7 @@ func (a *Arena) end(e ending) {
 	}
 }
 
-// unrun takes the mark of a run in use off the chunks from c and returns how many they are. mu is held.
+// unrun removes the mark of the run in use that starts at chunk c, and returns its number of chunks. mu is held.
 func (a *Arena) unrun(c int32) (n int32) {
 	r, i := a.at(c)
 	n = -r.len[i]
@@ -174,8 +175,8 @@ func (a *Arena) unrun(c int32) (n int32) {
 	return n
 }
 
-// take takes a run of n chunks out of the bins, waiting for runs that are on
-// their way back if there is none. size is for the message. mu is held.
+// take takes a run of n chunks out of the bins, and waits for runs that are about to be put back if no bin has one.
+// size is for the message. mu is held.
 func (a *Arena) take(n int32, aligned bool, size uint64) (int32, error) {
 	for {
 		if a.closed {
@@ -208,10 +209,9 @@ func (a *Arena) put(c, n int32, res uint64) {
 	}
 }
 
-// retire puts back a run that left the index. If too many pages are cached then,
-// it frees the run's own, when they are many, or a quarter of all: once in a
-// while much, so that small allocations beside a full cache do not each lose
-// their pages and get them again. mu is held, and let go while pages are freed.
+// retire puts back a run that left the index. If that would cache too many pages, it frees the run's own pages if
+// these are many, else enough to leave three quarters of the limit: freeing rarely and much keeps small allocations
+// beside a full cache from losing their pages each time. mu is held, but released while pages are freed.
 func (a *Arena) retire(c, n int32) {
 	res := a.residentPages(c, n)
 	if over := a.cached+res<<pageShift > a.cacheLimit; over && res<<pageShift > a.cacheLimit/4 {
@@ -224,8 +224,8 @@ func (a *Arena) retire(c, n int32) {
 	}
 }
 
-// retireLazy is retire for a run of which pages pages were promised and the
-// kernel alone knows which came. mu is held, and let go meanwhile.
+// retireLazy is retire for a run that was granted pages pages; only the kernel knows which of them exist. mu is held,
+// but released during system calls.
 func (a *Arena) retireLazy(c, n int32, pages uint64) {
 	charged := a.residentPages(c, n) + a.missing(c, pages)
 	a.away()
@@ -243,13 +243,13 @@ func (a *Arena) retireLazy(c, n int32, pages uint64) {
 	a.retire(c, n)
 }
 
-// away lets go of mu for a system call on a run that will come back. mu is held until then.
+// away releases mu for a system call on a run that will be put back. mu is held when it is called.
 func (a *Arena) away() {
 	a.limbo++
 	a.mu.Unlock()
 }
 
-// returned ends away.
+// returned takes mu again after away.
 func (a *Arena) returned() {
 	a.mu.Lock()
 	if a.limbo--; a.limbo == 0 {

@@ -1,39 +1,34 @@
-// Package arena hands out ranges of one memfd that is mapped twice.
+// Package arena allocates ranges of one memfd that is mapped twice.
 //
 // An [Arena] has a window, the addresses programs see, and an engine mapping,
-// always readable and writable, through which the copy engine reaches the same
-// bytes: engine address = window address + [Arena.Delta]. The window is closed
-// (PROT_NONE) for device memory and open for pinned host memory.
+// always readable and writable, through which the copy engine accesses the same bytes: engine address = window
+// address + [Arena.Delta]. The window is closed (PROT_NONE) for device memory and open for pinned host memory.
 //
 // # Layout
 //
-// The window is cut in chunks of 64 KiB, 32 chunks to an extent of 2 MiB, 1024
-// chunks to a region of 64 MiB. An allocation over 32 KiB takes a run of whole
-// chunks; smaller ones share a chunk, a slab of 128 granules of 512 bytes. What
-// is known about a chunk lives in its region, created when first needed and
-// never moved or dropped before Close, so that lookups need no lock.
+// The window is divided into chunks of 64 KiB, 32 chunks to an extent of 2 MiB, 1024 chunks to a region of 64 MiB. An
+// allocation over 32 KiB takes a run of whole chunks; smaller ones share a chunk, a slab of 128 granules of 512
+// bytes. The metadata of a chunk is in its region, which is created when first needed and not moved or freed before
+// Close, so lookups need no lock.
 //
 // # Locks
 //
-// Arena.mu guards the free runs, the slabs and the counters; no system call is
-// made under it. A run taken out of the free bins belongs to the call that took
-// it until that call publishes it, or puts it back, under mu. The locks of
-// Arena.preparing and Arena.movers come before mu. Budget.mu is never taken with
-// Arena.mu held, and neither is held while the other side is called.
+// Arena.mu guards the free runs, the slabs and the counters; no system call is made with it held. A run taken out of
+// the free bins belongs to the call that took it, until that call publishes it or puts it back with mu held. The
+// locks of Arena.preparing and Arena.movers come before mu. Budget.mu is never taken with Arena.mu held, and neither
+// is held while the other side is called.
 //
 // # Files of their own
 //
-// What other processes are to see is moved out of the arena's memfd: an allocation
-// ([Arena.Separate]), a chunk of small ones, or a [Block], memory that has no place
-// in the window. Such a [File] is mapped where the bytes were. When it is freed the
-// place is mapped back before it is handed out again.
+// Memory that is shared with other processes is moved out of the arena's memfd: an allocation ([Arena.Separate]), a
+// chunk of small ones, or a [Block], which is memory without an address in the window. Its [File] is mapped where the
+// bytes were. When the memory is freed, the memfd is mapped there again before the addresses are reused.
 //
 // # Caveats
 //
-// Memory is handed out as it was left: it is not cleared. Up to 64 MiB are
-// backed with pages at allocation; a larger range gets pages when it is touched
-// or when [Arena.Prepare] is called. The caller may not free a range, nor close
-// the arena, while a copy uses it.
+// Allocations are not cleared: they have the bytes that earlier ones left. Up to 64 MiB are backed with pages at
+// allocation; a larger range gets pages when it is touched or when [Arena.Prepare] is called. The caller may not free
+// a range, nor close the arena, while a copy uses it.
 package arena
 
 import (
@@ -63,12 +58,11 @@ const (
 	defaultPopulateMax = 64 << 20
 	defaultCacheLimit  = 256 << 20
 
-	// MaxCapacity is the most one arena may hold; an index entry has 39 bits for
-	// an offset.
+	// MaxCapacity is the largest capacity of an arena; an index entry has 39 bits for an offset.
 	MaxCapacity = 1 << offsetBits
 )
 
-// Reserved is how many bytes [Reserve] takes for n.
+// Reserved returns the number of bytes that [Reserve] reserves for n.
 func Reserved(n uint64) uint64 { return (n + extentSize - 1) &^ (extentSize - 1) }
 
 var (
@@ -84,7 +78,7 @@ var (
 	ErrUnsupported = errors.New("arena: not supported on this system")
 )
 
-// Options says how to make an [Arena].
+// Options are the properties of an [Arena].
 type Options struct {
 	Name       string  // memfd name, shows up in /proc/PID/maps
 	Capacity   uint64  // multiple of 2 MiB, at most MaxCapacity
@@ -92,7 +86,7 @@ type Options struct {
 	WindowAt   uintptr // 0, or a 2 MiB aligned address inside a reservation ([Reserve])
 	OwnPages   bool    // no two allocations share a page (they take whole chunks)
 	Fresh      bool    // freed addresses are quarantined and closed (see quarantine.go); implies OwnPages
-	Fenced     bool    // allocations are kept apart by closed addresses (see fence.go); implies Fresh
+	Fenced     bool    // closed addresses separate allocations (see fence.go); implies Fresh
 	Limit      uint64  // bytes that may be live at one time; 0: Capacity
 	Budget     *Budget // shared by all arenas of the process; nil for no limit
 	CacheLimit uint64  // free bytes kept resident before holes are punched (see sweep.go); 0: 256 MiB
@@ -101,40 +95,39 @@ type Options struct {
 	sweepAfter  time.Duration // tests only; 0: sweepAfter
 }
 
-// HugePolicy is what the caller asked for about 2 MiB pages.
+// HugePolicy is a request for 2 MiB pages.
 type HugePolicy uint8
 
-// Huge pages are a matter of speed in software, so no policy fails for want of
-// one: whole 2 MiB extents are backed by huge pages where the kernel gives them,
-// whatever the policy (measured, allocation and free of new pages: 2 MiB 150 µs
-// against 1,870, 64 MiB 11 ms against 68). The policy decides what Range.PageSize reports and,
-// for Require, that the allocation takes whole extents.
+// In software, huge pages only affect speed, so no policy fails if there are none: every policy backs whole 2 MiB
+// extents with huge pages where the kernel provides them (measured, allocation and free of new pages: 2 MiB 150 µs
+// against 1,870, 64 MiB 11 ms against 68). The policy decides what Range.PageSize reports and, for Require, that the
+// allocation takes whole extents.
 const (
 	Normal  HugePolicy = iota // 4 KiB page kind
 	Prefer                    // 2 MiB page kind for sizes over 1 MiB, else 4 KiB
 	Require                   // 2 MiB page kind; takes whole 2 MiB extents
 )
 
-// AllocOptions goes with one allocation.
+// AllocOptions are the options of one allocation.
 type AllocOptions struct {
 	Huge HugePolicy
-	Tag  uint32 // the caller's own, returned in Range
+	Tag  uint32 // for the caller; returned in Range
 }
 
 // Range is one live allocation.
 type Range struct {
 	Start    uintptr // window address
-	Size     uint64  // exactly what was asked for
+	Size     uint64  // exactly as requested
 	PageSize uint32  // 4096 or 2 MiB, by policy (see HugePolicy)
 	Tag      uint32
 	ID       uint64 // unique in this arena, never reused, never 0
 }
 
-// Stats counts bytes and allocations at one moment.
+// Stats is a snapshot of the counters.
 type Stats struct {
-	Live     uint64 // bytes of live allocations, as asked for
+	Live     uint64 // bytes of live allocations, as requested
 	Count    uint64 // live allocations
-	Peak     uint64 // the most Live has been
+	Peak     uint64 // largest value of Live so far
 	Cached   uint64 // resident bytes of chunks that are free
 	Huge     uint64 // bytes backed by huge pages, live or cached
 	Resident uint64 // bytes of memory the kernel holds for the memfd
@@ -145,19 +138,19 @@ type Stats struct {
 type Arena struct {
 	base     uintptr                  // immutable; window
 	capacity uint64                   // immutable
-	fenced   bool                     // immutable; here, because Room looks at it
+	fenced   bool                     // immutable; here because Room reads it
 	dir      []atomic.Pointer[region] // slice immutable; entries set once under mu, cleared by Close
 	// slice immutable; entries of extents that one run covers, else 0; written under mu
 	ext    []atomic.Uint64
 	delta  uintptr // immutable; engine - window
 	engine pointer // immutable; start of the engine mapping
 
-	name        string // immutable, as all below to acct
+	name        string // immutable, like all fields down to acct
 	fd          int    // the memfd; owned by the arena
 	reserved    bool   // the window lies in a caller's reservation
 	ownPages    bool   //
 	fresh       bool   //
-	prot        int    // of the window where it is open
+	prot        int    // of open parts of the window
 	limit       uint64 // of live bytes
 	cacheLimit  uint64 //
 	populateMax uint64 //
@@ -166,7 +159,7 @@ type Arena struct {
 
 	shown    atomic.Bool  // the window of closed memory is open: see Show
 	isolated atomic.Bool  // pages have been isolated: see Isolate
-	skipHuge atomic.Int32 // how many times not to try huge pages, after a try failed
+	skipHuge atomic.Int32 // number of attempts at huge pages to skip, after one has failed
 
 	preparing [16]sync.Mutex // held, by extent number, while an extent of a lazy allocation gets its pages
 
@@ -175,11 +168,11 @@ type Arena struct {
 	mu          sync.Mutex
 	idle        sync.Cond       // on mu; signalled when limbo falls to 0
 	closed      bool            // guarded by mu
-	limbo       int             // guarded by mu; runs out of the bins that will come back
+	limbo       int             // guarded by mu; runs taken from the bins that will be put back
 	nextID      uint64          // guarded by mu
 	runs        runBins         // guarded by mu
 	quarantined []run           // guarded by mu; freed runs that are not in the bins, oldest first; see quarantine.go
-	moving      *move           // guarded by mu; what is being moved to a file of its own; see separate.go
+	moving      *move           // guarded by mu; run that is being moved to a file of its own; see separate.go
 	separated   map[int32]*File // guarded by mu; the files of runs that have one, by their first chunk
 	slabs       slabBins        // guarded by mu
 	live        uint64          // guarded by mu; as Stats
@@ -187,12 +180,12 @@ type Arena struct {
 	peak        uint64          // guarded by mu; as Stats
 	cached      uint64          // guarded by mu; as Stats
 	hugeExts    uint64          // guarded by mu; extents known to be huge
-	sweeper     *time.Timer     // guarded by mu; calls sweep; nil if it need not
-	quietAt     uint64          // guarded by mu; nextID when that was set
+	sweeper     *time.Timer     // guarded by mu; calls sweep; nil if no sweep is scheduled
+	quietAt     uint64          // guarded by mu; nextID when sweeper was set
 }
 
-// New makes an arena. A mapping that does not fit (ulimit -v, a sanitizer) is an
-// error wrapping the errno; the caller may try again with half the capacity.
+// New creates an arena. If a mapping does not fit (ulimit -v, a sanitizer), the error wraps the errno, and the caller
+// may retry with half the capacity.
 func New(o Options) (*Arena, error) {
 	switch {
 	case o.Capacity == 0 || o.Capacity%extentSize != 0 || o.Capacity > MaxCapacity:
@@ -237,7 +230,7 @@ func New(o Options) (*Arena, error) {
 	}
 	a.runs.init()
 	a.slabs.init()
-	first := a.fence() // what lies before the first allocation is closed, too
+	first := a.fence() // the addresses before the first allocation are closed, too
 	a.putRun(first, int32(o.Capacity>>chunkShift)-first)
 	if o.Budget != nil {
 		a.acct = o.Budget.Open(a.resident, a.Trim)
@@ -245,10 +238,8 @@ func New(o Options) (*Arena, error) {
 	return a, nil
 }
 
-// Close unmaps both mappings and closes the memfd; a window that lies in a
-// reservation becomes reserved address space again. Live allocations are gone.
-// Close is idempotent; nothing else may run at the same time. Afterwards lookups
-// find nothing.
+// Close unmaps both mappings and closes the memfd; a window in a reservation becomes reserved address space again.
+// Live allocations end. Close is idempotent; no other method may run at the same time. Later lookups find nothing.
 func (a *Arena) Close() error {
 	a.mu.Lock()
 	done := a.closed
@@ -278,16 +269,16 @@ func (a *Arena) Close() error {
 	return a.unmapBoth()
 }
 
-// Base is the first address of the window.
+// Base returns the first address of the window.
 func (a *Arena) Base() uintptr { return a.base }
 
-// Capacity is the size of the window in bytes.
+// Capacity returns the size of the window in bytes.
 func (a *Arena) Capacity() uint64 { return a.capacity }
 
-// Limit is how many bytes may be live at one time.
+// Limit returns the largest number of bytes that may be live at one time.
 func (a *Arena) Limit() uint64 { return a.limit }
 
-// Delta is what to add, wrapping, to a window address to get the engine's.
+// Delta returns the difference from a window address to the engine's address of the same byte, modulo 2^64.
 func (a *Arena) Delta() uintptr { return a.delta }
 
 // Contains reports whether addr lies in the window, allocated or not.

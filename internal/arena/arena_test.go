@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"ropeway/internal/testenv"
 )
 
 const rw = unix.PROT_READ | unix.PROT_WRITE
@@ -25,9 +27,7 @@ func open(t testing.TB, o Options) *Arena {
 		o.Name = "test"
 	}
 	a, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			t.Error(err)
@@ -39,17 +39,13 @@ func open(t testing.TB, o Options) *Arena {
 func alloc(t testing.TB, a *Arena, size uint64) uintptr {
 	t.Helper()
 	p, err := a.Alloc(size, AllocOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return p
 }
 
 func free(t testing.TB, a *Arena, p uintptr) {
 	t.Helper()
-	if err := a.Free(p); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, a.Free(p))
 }
 
 // faults reports whether reading addr faults.
@@ -63,9 +59,7 @@ func faults(addr uintptr) (yes bool) {
 // maps returns the lines of /proc/self/maps that name the arena.
 func maps(t testing.TB, name string) []string {
 	b, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var l []string
 	for line := range strings.Lines(string(b)) {
 		if strings.Contains(line, "memfd:"+name) {
@@ -77,9 +71,7 @@ func maps(t testing.TB, name string) []string {
 
 func fds(t testing.TB) int {
 	d, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return len(d)
 }
 
@@ -92,9 +84,7 @@ func TestAllocPlacesAndSizes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.size), func(t *testing.T) {
 			p, err := a.Alloc(tt.size, AllocOptions{Tag: 7})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if uint64(p)%tt.align != 0 {
 				t.Errorf("%#x is not aligned to %d", p, tt.align)
 			}
@@ -249,17 +239,13 @@ func TestCloseLeavesNothing(t *testing.T) {
 	runtime.GC()
 	before := fds(t)
 	a, err := New(Options{Name: "leftover", Capacity: 64 << 20, WindowProt: rw})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	p := alloc(t, a, 5<<20)
 	if n := len(maps(t, "leftover")); n != 2 {
 		t.Errorf("%d mappings", n)
 	}
 	for range 2 {
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, a.Close())
 	}
 	if l := maps(t, "leftover"); len(l) != 0 || fds(t) != before {
 		t.Errorf("left: %q, %d descriptors more", l, fds(t)-before)
@@ -280,9 +266,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 
 func TestWindowInReservation(t *testing.T) {
 	base, err := Reserve(64 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if base%extentSize != 0 {
 		t.Errorf("reserved at %#x", base)
 	}
@@ -295,9 +279,7 @@ func TestWindowInReservation(t *testing.T) {
 		if peek(a.Base()+3) != 9 || !faults(base) {
 			t.Error("window in a reservation")
 		}
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, a.Close())
 		if len(maps(t, "within")) != 0 || !faults(base+32<<20) {
 			t.Error("left behind")
 		}
@@ -306,9 +288,7 @@ func TestWindowInReservation(t *testing.T) {
 			t.Error("the reservation has a hole")
 		}
 	}
-	if err := Unreserve(base, 64<<20); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, Unreserve(base, 64<<20))
 }
 
 // mapped reports whether all n bytes from base are mapped.
@@ -350,13 +330,9 @@ func TestNewRefuses(t *testing.T) {
 // Under ulimit -v a window that does not fit is an error, and a smaller one works.
 func TestAddressSpaceLimit(t *testing.T) {
 	var old unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_AS, &old); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, unix.Getrlimit(unix.RLIMIT_AS, &old))
 	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var pages uint64
 	fmt.Sscan(string(b), &pages)
 	before := fds(t)
@@ -371,9 +347,7 @@ func TestAddressSpaceLimit(t *testing.T) {
 	for ; err != nil && capacity > extentSize; a, err = New(Options{Name: "limited", Capacity: capacity}) {
 		capacity /= 2
 	}
-	if e := unix.Setrlimit(unix.RLIMIT_AS, &old); e != nil {
-		t.Fatal(e)
-	}
+	testenv.OK(t, unix.Setrlimit(unix.RLIMIT_AS, &old))
 	if !errors.Is(first, unix.ENOMEM) || err != nil || capacity < 128<<20 {
 		t.Fatalf("64 GiB: %v; %d bytes: %v", first, capacity, err)
 	}
@@ -420,9 +394,7 @@ func TestPageKind(t *testing.T) {
 		{1<<20 + 1, Prefer, extentSize}, {100, Require, extentSize}, {3 << 20, Require, extentSize},
 	} {
 		p, err := a.Alloc(tt.size, AllocOptions{Huge: tt.policy})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if r, _ := a.Find(p); r.PageSize != tt.want || r.Size != tt.size {
 			t.Errorf("%+v: %+v", tt, r)
 		}

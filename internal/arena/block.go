@@ -2,8 +2,8 @@ package arena
 
 import "fmt"
 
-// A Block is memory of an arena that no address of the window leads to: lookups do not find it, and others map it where
-// they want it. It counts as an allocation. Methods are safe for concurrent use.
+// A Block is memory of an arena without addresses in the window: lookups do not find it, and callers map it
+// elsewhere. It counts as an allocation. Methods are safe for concurrent use.
 type Block struct {
 	a    *Arena // immutable
 	c, n int32  // immutable
@@ -13,8 +13,8 @@ type Block struct {
 	freed bool // guarded by Arena.mu
 }
 
-// Take is Alloc for a block. Its pages come when they are used, however small it is: programs take blocks ahead of
-// need.
+// Take is Alloc for a block. A block of any size gets its pages on first use: programs create blocks before they need
+// them.
 func (a *Arena) Take(size uint64, huge HugePolicy) (*Block, error) {
 	if size == 0 || size > a.limit {
 		return nil, a.noMemory(size, "none, or more than the capacity")
@@ -31,13 +31,13 @@ func (a *Arena) Take(size uint64, huge HugePolicy) (*Block, error) {
 	return &Block{a: a, c: c, n: n, size: size, lazy: kind == kindLazy}, nil
 }
 
-// Size is how many bytes the block has.
+// Size returns the size of the block in bytes.
 func (b *Block) Size() uint64 { return b.size }
 
-// Lazy reports whether its pages come later.
+// Lazy reports whether the block gets its pages on first use.
 func (b *Block) Lazy() bool { return b.lazy }
 
-// File is where its bytes are. The caller keeps the block alive while it uses that.
+// File returns the file that holds its bytes, and the offset. The caller keeps the block alive while it uses them.
 func (b *Block) File() (fd int, off uint64) {
 	b.a.mu.Lock()
 	defer b.a.mu.Unlock()
@@ -59,7 +59,7 @@ func (b *Block) Separate(w Way) (*File, error) {
 	return b.a.separate(run{b.c, b.n}, b.size, b.lazy, w)
 }
 
-// Free frees the block. It is mapped nowhere any more.
+// Free frees the block, which must not be mapped.
 func (b *Block) Free() error {
 	a := b.a
 	a.mu.Lock()

@@ -12,23 +12,22 @@ const (
 	minFit     = 64 << 20
 )
 
-// A Budget keeps the arenas of a process from using more memory than there is:
-// too much is ErrNoMemory, not a kill by the kernel. It knows what the machine
-// and the containers around the process have left, less what was promised to
-// allocations and not yet touched, also to other processes in a container. Methods
-// are safe for concurrent use.
+// A Budget keeps the arenas of a process from using more memory than exists: an excessive allocation returns
+// ErrNoMemory instead of the kernel killing the process. It counts the memory that the machine and the containers
+// around the process have left, less the memory that was granted but not touched yet, also to other processes in a
+// container. Methods are safe for concurrent use.
 type Budget struct {
 	read func() (limit, available uint64, err error) // immutable; called with mu held
 
 	mu       sync.Mutex
 	credit   uint64                // guarded by mu; may be granted without reading again
-	left     uint64                // guarded by mu; what the last reading left, less what was granted since
-	readAt   time.Time             // guarded by mu; when that was
+	left     uint64                // guarded by mu; free bytes at the last reading, less the bytes granted since
+	readAt   time.Time             // guarded by mu; time of the last reading
 	accounts map[*Account]struct{} // guarded by mu
-	ledgers  map[string]*ledger    // guarded by mu; by the file of the limit; nil if it cannot be had
+	ledgers  map[string]*ledger    // guarded by mu; by the file of the limit; nil if it cannot be opened
 	pending  *time.Timer           // guarded by mu; brings the ledgers up to date
-	pause    time.Duration         // guarded by mu; until it does so again, if nothing changes
-	posted   uint64                // guarded by mu; bytes that the ledgers hold
+	pause    time.Duration         // guarded by mu; until the next update, if nothing changes
+	posted   uint64                // guarded by mu; bytes recorded in the ledgers
 }
 
 // An Account is one arena's part of a [Budget].
@@ -39,8 +38,7 @@ type Account struct {
 	charged  uint64        // guarded by b.mu; granted and not released
 }
 
-// NewBudget returns the budget of this machine and container. Where neither can
-// be read it refuses nothing.
+// NewBudget returns the budget of this machine and container. If neither can be read, it grants everything.
 func NewBudget() *Budget { return newBudgetOf("/") }
 
 // newBudgetOf is NewBudget for the files under root.
@@ -54,8 +52,8 @@ func newBudget(read func() (limit, available uint64, err error)) *Budget {
 	return &Budget{read: read, accounts: make(map[*Account]struct{})}
 }
 
-// Limit is the memory of the machine or, if less, of the smallest container
-// around the process; the largest uint64 if unknown.
+// Limit returns the memory of the machine or, if less, of the smallest container around the process; the largest
+// uint64 if unknown.
 func (b *Budget) Limit() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,8 +64,7 @@ func (b *Budget) Limit() uint64 {
 	return limit
 }
 
-// Available is how many more bytes would be granted now; the largest uint64 if
-// unknown.
+// Available returns the number of bytes that would be granted now; the largest uint64 if unknown.
 func (b *Budget) Available() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,13 +77,13 @@ func (b *Budget) available() uint64 {
 	if err != nil {
 		return math.MaxUint64
 	}
-	// What must stay: 2%, at least 64 MiB, but no more than a quarter.
+	// The reserve that is never granted: 2%, at least 64 MiB, but at most a quarter.
 	keep := min(max(limit/50, minReserve), limit/4)
 	b.left, b.readAt = sub(free, keep+b.promised()), time.Now()
 	return b.left
 }
 
-// promised is how many bytes were granted and are not in memory. mu is held.
+// promised returns the number of bytes that were granted but are not in memory. mu is held.
 func (b *Budget) promised() (n uint64) {
 	for c := range b.accounts {
 		n += sub(c.charged, c.resident())
@@ -94,9 +91,8 @@ func (b *Budget) promised() (n uint64) {
 	return n
 }
 
-// Open adds an account. resident says how many of the bytes granted to it are
-// really in memory; it must not block. trim frees what can be done without
-// and returns how many bytes; it may be nil.
+// Open adds an account. resident returns how many of the bytes granted to it are in memory; it must not block. trim
+// frees memory that is only cached and returns the number of bytes; it may be nil.
 func (b *Budget) Open(resident, trim func() uint64) *Account {
 	c := &Account{b: b, resident: resident, trim: trim}
 	b.mu.Lock()
@@ -105,7 +101,7 @@ func (b *Budget) Open(resident, trim func() uint64) *Account {
 	return c
 }
 
-// Close ends the account and all it was granted.
+// Close closes the account and releases all bytes granted to it.
 func (c *Account) Close() {
 	c.b.mu.Lock()
 	defer c.b.mu.Unlock()
@@ -115,15 +111,13 @@ func (c *Account) Close() {
 	}
 }
 
-// Reserve asks for n bytes and reports whether they were granted. Before it
-// refuses it has every account free what it can do without.
+// Reserve requests n bytes and reports whether they were granted. Before it refuses, it trims every account.
 func (c *Account) Reserve(n uint64) bool {
 	return c.grant(n) || c.b.trim() > 0 && c.grant(n)
 }
 
-// promise is Reserve for memory that others have on their account, too, and that will hardly be touched here first: it
-// is enough that a moment ago there was twice as much. Reading the files takes longer than all else that an import
-// does.
+// promise is Reserve for memory that another process has on its account, too, and that is rarely touched here first:
+// it succeeds if twice as much was free a moment ago. Reading the files would take longer than the rest of an import.
 func (c *Account) promise(n uint64) bool {
 	const moment = time.Second
 	b := c.b
@@ -137,8 +131,7 @@ func (c *Account) promise(n uint64) bool {
 	return ok || c.Reserve(n)
 }
 
-// Release returns n bytes that were granted and are no longer resident nor
-// promised.
+// Release returns n granted bytes that are neither resident nor needed later.
 func (c *Account) Release(n uint64) {
 	b := c.b
 	b.mu.Lock()
@@ -150,7 +143,7 @@ func (c *Account) Release(n uint64) {
 	}
 }
 
-// move makes n bytes that were granted to c another account's of the same budget.
+// move transfers n bytes that were granted to c to another account of the same budget.
 func (c *Account) move(n uint64, to *Account) {
 	c.b.mu.Lock()
 	c.charged = sub(c.charged, n)
@@ -206,5 +199,5 @@ func Fit(want uint64, limits ...uint64) uint64 {
 	return max(n&^(extentSize-1), extentSize)
 }
 
-// sub is x - y, 0 if that is negative.
+// sub returns x - y, or 0 if that is negative.
 func sub(x, y uint64) uint64 { return x - min(x, y) }

@@ -1,23 +1,23 @@
 package arena
 
-// In a fenced arena an access beside an allocation meets no other allocation's bytes. Each run has closed chunks after
-// it, which are before the next one, and of its own chunks only the pages with bytes of the allocation are open. The
-// allocation lies at the end of those pages, as far as its alignment allows: what goes past the end faults, or stays
-// within a few bytes that the caller can look at.
+// In a fenced arena an access just outside an allocation does not hit another allocation. Closed chunks separate each
+// run from the next one. In its own chunks only the pages with bytes of the allocation are open. The allocation is at
+// the end of these pages, as far as its alignment allows: an access past the end faults, or hits one of a few bytes
+// that the caller can check.
 //
-// Every fence takes two of the mappings that the kernel allows a process. From mostFences allocations on, what is
-// handed out is open with all its chunks, so that neighbours are one mapping.
+// Every fence uses two of the mappings that the kernel allows a process. When there are mostFences allocations, later
+// ones are open with all their chunks, so that neighbours share a mapping.
 
 const (
 	fenceChunks = FenceBytes >> chunkShift
-	fenceAlign  = 64 // bytes; what the start of a fenced allocation is a multiple of, at least
+	fenceAlign  = 64 // bytes; least alignment of a fenced allocation
 	mostFences  = 8192
 )
 
-// FenceBytes is how many addresses, at least, are closed before and after what a fenced arena hands out.
+// FenceBytes is the least number of closed addresses before and after an allocation of a fenced arena.
 const FenceBytes = 128 << 10
 
-// fence is how many chunks are closed after every run.
+// fence returns the number of closed chunks after every run.
 func (a *Arena) fence() int32 {
 	if a.fenced {
 		return fenceChunks
@@ -25,8 +25,8 @@ func (a *Arena) fence() int32 {
 	return 0
 }
 
-// skip is how many bytes of its first page an allocation of size bytes leaves unused, so that it ends near the end of
-// its last.
+// skip returns the number of bytes that an allocation of size bytes leaves unused in its first page, so that it ends
+// near the end of its last page.
 func (a *Arena) skip(size uint64) uint64 {
 	if !a.fenced {
 		return 0
@@ -34,7 +34,7 @@ func (a *Arena) skip(size uint64) uint64 {
 	return -size % pageSize &^ (fenceAlign - 1)
 }
 
-// reach is how many bytes of a run of n chunks, of which the first pages pages are used, the program is to reach. mu
+// reach returns the number of bytes to open to the program in a run of n chunks that uses its first pages pages. mu
 // is held.
 func (a *Arena) reach(n int32, pages uint64) uint64 {
 	if a.fenced && a.count < mostFences {
@@ -43,8 +43,7 @@ func (a *Arena) reach(n int32, pages uint64) uint64 {
 	return uint64(n) << chunkShift
 }
 
-// The name of a run is one word: whether its page kind is 2 MiB, how much of its first page it leaves unused, and its
-// ID.
+// The name of a run is one word: whether its page kind is 2 MiB, the unused bytes in its first page, and its ID.
 const (
 	skipShift = 1
 	idShift   = skipShift + 6
@@ -61,7 +60,7 @@ func idOf(id, skip uint64, huge bool) uint64 {
 
 func skipIn(name uint64) uint64 { return name >> skipShift & skipMask * fenceAlign }
 
-// startOf is where the allocation begins whose index entry is e, as an offset in the window.
+// startOf returns the start of the allocation with index entry e, as an offset in the window.
 func (a *Arena) startOf(e uint64) uint64 {
 	first := e >> firstShift
 	r := a.dir[first/chunksInReg].Load()

@@ -2,7 +2,11 @@
 
 package arena
 
-import "testing"
+import (
+	"testing"
+
+	"ropeway/internal/testenv"
+)
 
 // TestFence proves that of a fenced window only pages with bytes of an allocation are open, that these are all of an
 // allocation's pages, and that a freed one is closed.
@@ -10,9 +14,7 @@ func TestFence(t *testing.T) {
 	a := open(t, Options{Capacity: 64 << 20, WindowProt: rw, Fenced: true})
 	for _, size := range []uint64{1, 64, 100, 4095, 4096, 4097, 64 << 10, 100_000, 2 << 20, 3<<20 + 1} {
 		p, err := a.Alloc(size, AllocOptions{Huge: Prefer})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		first, end := p&^(pageSize-1), (p+uintptr(size)+pageSize-1)&^(pageSize-1)
 		for _, x := range []struct {
 			at   uintptr
@@ -31,9 +33,7 @@ func TestFence(t *testing.T) {
 		if _, ok := a.FindOn(end); ok {
 			t.Errorf("%d bytes at %#x: the page after it belongs to it", size, p)
 		}
-		if err := a.Free(p); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, a.Free(p))
 		if !faults(p) {
 			t.Errorf("%d bytes at %#x are open after Free", size, p)
 		}

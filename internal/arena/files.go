@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// ErrForeign is wrapped by Files.Import for a file that is not what a process shares: its pages could go while it is
-// mapped, and an access would end the process.
+// ErrForeign is wrapped by Files.Import for a file whose size is not sealed: it could lose pages while it is mapped,
+// and an access would then kill the process.
 var ErrForeign = errors.New("arena: not a file that can be shared")
 
-// Files is memory in files of their own, accounted to a budget: what is shared with other processes, and what came from
+// Files is memory in files of their own, accounted to a budget: memory shared with other processes, and imported from
 // them. Methods are safe for concurrent use.
 type Files struct {
 	acct *Account // nil without a budget
@@ -28,28 +28,29 @@ func NewFiles(b *Budget) *Files {
 	return s
 }
 
-// Close ends the account. The files are closed by then.
+// Close ends the account. All files must be closed.
 func (s *Files) Close() {
 	if s.acct != nil {
 		s.acct.Close()
 	}
 }
 
-// A File is a memfd whose size is sealed: its bytes stay as long as they are mapped.
+// A File is a memfd whose size is sealed: its bytes exist while they are mapped.
 type File struct {
 	in     *Files // immutable
 	size   uint64 // immutable
-	before uint64 // immutable; resident bytes that were there when it was imported: others have them on their account
+	before uint64 // immutable; bytes that were resident when it was imported: other processes have them on their
+	// account
 
 	mu      sync.Mutex // taken with Files.mu held
 	fd      int        // guarded by mu; -1 once closed
 	charged uint64     // guarded by mu
 }
 
-// Create makes a file of size bytes, whole pages, all of which may be used.
+// Create creates a file of size bytes, which are whole pages, and reserves all of them in the budget.
 func (s *Files) Create(name string, size uint64) (*File, error) { return s.create(name, size, size) }
 
-// create is Create with another number of bytes that the budget is asked for.
+// create is Create with a different number of bytes to reserve.
 func (s *Files) create(name string, size, charge uint64) (*File, error) {
 	if s.acct != nil && !s.acct.Reserve(charge) {
 		return nil, fmt.Errorf("arena %s: %d bytes wanted: %v: %w", name, size, errBudget, ErrNoMemory)
@@ -62,8 +63,8 @@ func (s *Files) create(name string, size, charge uint64) (*File, error) {
 	return s.add(&File{in: s, size: size, fd: fd, charged: charge}), nil
 }
 
-// Import makes a file of one that another process has made, which stays the caller's. What it has no pages for yet is
-// accounted here: the importer may be the one that touches it first.
+// Import returns a File for fd, which another process has created and the caller keeps. Bytes without pages are
+// charged to this account, because the importer may touch them first.
 func (s *Files) Import(fd int) (*File, error) {
 	size, resident, err := looksShared(fd)
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *Files) release(n uint64) {
 	}
 }
 
-// resident is how many bytes of what was granted are in memory.
+// resident returns how many of the granted bytes are in memory.
 func (s *Files) resident() (n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,17 +109,17 @@ func (s *Files) resident() (n uint64) {
 	return n
 }
 
-// Size is how many bytes the file has.
+// Size returns the size of the file in bytes.
 func (f *File) Size() uint64 { return f.size }
 
-// FD is the file's number, good until Close.
+// FD returns the file's descriptor, which is valid until Close.
 func (f *File) FD() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.fd
 }
 
-// Duplicate is another number for the file, which is the caller's to close. ErrClosed after Close.
+// Duplicate returns another descriptor of the file; the caller closes it. ErrClosed after Close.
 func (f *File) Duplicate() (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +129,7 @@ func (f *File) Duplicate() (int, error) {
 	return duplicate(f.fd)
 }
 
-// Close closes the file; its bytes go when they are no longer mapped. Idempotent.
+// Close closes the file; its bytes are freed when they are no longer mapped. Idempotent.
 func (f *File) Close() error {
 	f.in.mu.Lock()
 	delete(f.in.all, f)
@@ -145,7 +146,7 @@ func (f *File) Close() error {
 	return err
 }
 
-// takeOver makes n bytes that were granted to from the file's.
+// takeOver transfers n bytes that were granted to from to the file.
 func (f *File) takeOver(from *Account, n uint64) {
 	f.mu.Lock()
 	f.charged += n

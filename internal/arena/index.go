@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// An index entry says what a chunk, or a whole extent, belongs to. It is one
-// word, so a lookup that loads it sees one allocation or another, never a mix:
+// An index entry describes the allocation that a chunk, or a whole extent, belongs to. It is one word, so a lookup
+// never sees a mix of two allocations:
 //
 //	bits 0..1   kind
 //	bits 2..40  runs: offset of the allocation's last byte in the window
 //	bits 41..63 runs: number of the allocation's first chunk
 //
-// A slab's entry has the kind alone.
+// A slab's entry has only the kind.
 const (
 	kindFree = 0
 	kindRun  = 1 // backed with pages
 	kindSlab = 2
-	kindLazy = 3 // a run whose pages come later
+	kindLazy = 3 // a run that gets its pages on first use
 	kindMask = 3
 	isRun    = 1 // set in both kinds of run
 
@@ -27,13 +27,13 @@ const (
 	firstShift = lastShift + offsetBits
 )
 
-// A region is what the arena knows about 64 MiB of its window. The slab pointers
-// come first and are all the garbage collector has to look at.
+// A region is the metadata of 64 MiB of the window. The slab pointers come first; the garbage collector scans nothing
+// else.
 type region struct {
-	slab [chunksInReg]atomic.Pointer[slab] // set once under mu, then kept with its chunk
+	slab [chunksInReg]atomic.Pointer[slab] // set once under mu, and never replaced
 
 	// Written under Arena.mu, or by the call that owns the chunks; read by anyone.
-	chunk [chunksInReg]atomic.Uint64 // entry of a chunk, where its extent has none
+	chunk [chunksInReg]atomic.Uint64 // entry of a chunk, if its extent has none
 	id    [chunksInReg]atomic.Uint64 // at a run's first chunk: its name (see idOf)
 	tag   [chunksInReg]atomic.Uint32 // at a run's first chunk
 	ready atomic.Uint32              // bit per extent of a lazy run: Prepare has backed it
@@ -43,13 +43,13 @@ type region struct {
 	// first chunks of the runs of one bin.
 	len, next, prev [chunksInReg]int32
 
-	// Guarded by Arena.mu for free chunks, owned by the call that took the run
-	// from the bins until it publishes or puts back, stable while allocated.
+	// Guarded by Arena.mu for free chunks, owned by the call that took the run from the bins until it publishes the
+	// run or puts it back, unchanged while allocated.
 	res  [chunksInReg]uint16 // bit per page known to be resident
 	huge uint32              // bit per extent known to be a huge page; guarded by Arena.mu
 }
 
-// at returns the region of chunk c, made if need be. mu is held.
+// at returns the region of chunk c, creating it if necessary, and the index of c in it. mu is held.
 func (a *Arena) at(c int32) (*region, int32) {
 	p := &a.dir[c/chunksInReg]
 	r := p.Load()
@@ -60,7 +60,7 @@ func (a *Arena) at(c int32) (*region, int32) {
 	return r, c % chunksInReg
 }
 
-// lookup returns the entry for off, and the region it is in if it is a slab's.
+// lookup returns the entry for off and, if the entry of its extent is empty, its region.
 func (a *Arena) lookup(off uint64) (*region, uint64) {
 	if e := a.ext[off>>extentShift].Load(); e != 0 {
 		return nil, e
@@ -114,8 +114,8 @@ func (a *Arena) Find(addr uintptr) (Range, bool) {
 	return Range{}, false
 }
 
-// FindOn returns the live allocation that has bytes on the page of addr, with that page to itself, or that addr falls
-// in. It takes no lock; see Room.
+// FindOn returns the live allocation that contains addr or, if it does not share pages, has bytes on the page of
+// addr. It takes no lock; see Room.
 func (a *Arena) FindOn(addr uintptr) (Range, bool) {
 	off := uint64(addr - a.base)
 	if off >= a.capacity {
@@ -183,8 +183,8 @@ func (a *Arena) findSmall(r *region, off uint64) (Range, bool) {
 }
 
 // Each calls f for the live allocations in address order until f returns false.
-// No lock is held: f may call any method, and allocations made or freed meanwhile
-// may or may not be seen.
+// No lock is held: f may call any method, and Each may or may not see allocations that are made or freed while it
+// runs.
 func (a *Arena) Each(f func(Range) bool) {
 	for i := range a.dir {
 		r := a.dir[i].Load()
@@ -260,7 +260,7 @@ func (a *Arena) grew(size uint64) {
 	a.peak = max(a.peak, a.live)
 }
 
-// shrank counts an allocation that has gone. mu is held.
+// shrank counts an allocation that was freed. mu is held.
 func (a *Arena) shrank(size uint64) {
 	a.count--
 	a.live -= size

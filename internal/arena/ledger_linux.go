@@ -8,28 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A ledger is where processes that share a memory limit see what the others were granted and have not touched yet,
+// A ledger tells processes that share a memory limit how many bytes the others were granted and have not touched yet,
 // which the kernel does not count.
 //
-// It is the locks on the file that holds the limit: a control group's, which all of its processes can read. A process
-// has a shared lock on a range of its own whose length is the number of pages. So nothing is written, no name is left
-// anywhere, and what a process had is gone when it ends, however it ends. A process that lies here could as well use
-// the memory: it is in the same group.
+// It consists of locks on the file that holds the limit, a control group's file that all its processes can read. A
+// process has a shared lock on a range of its own, whose length is its number of pages. So nothing is written, no
+// name is created, and the record of a process disappears when it ends or is killed. A process gains nothing by a
+// false record: it is in the same group and could simply use the memory.
 type ledger struct {
 	f      *os.File
-	is     unix.Stat_t // of the file, to distinguish it from one that has its number now
-	slot   int64       // where the range begins
-	pages  int64       // and its length
+	is     unix.Stat_t // of the file, to detect that another file has its descriptor now
+	slot   int64       // start of the range
+	pages  int64       // length of the range
 	locked bool
 }
 
 const (
-	slotShift = 40      // ranges are so far apart
-	slotBits  = 22      // and there are so many
-	mostSlots = 1 << 10 // that are looked at
+	slotShift = 40      // distance of ranges
+	slotBits  = 22      // number of ranges
+	mostSlots = 1 << 10 // that are examined
 )
 
-// openLedger returns the ledger of a limit, or nil if there is none to be had.
+// openLedger opens the ledger of a limit; nil if that fails.
 func openLedger(path string) *ledger {
 	f, err := os.Open(path)
 	if err != nil {
@@ -41,7 +41,7 @@ func openLedger(path string) *ledger {
 		return nil
 	}
 	l.slot = rand.Int64N(1<<slotBits) << slotShift
-	for try := 0; try < 100; try++ { // another process may have it
+	for try := 0; try < 100; try++ { // another process may use the slot
 		if found, ok := l.get(l.slot, 1<<slotShift); ok && found.Type == unix.F_UNLCK {
 			break
 		}
@@ -52,21 +52,22 @@ func openLedger(path string) *ledger {
 
 func (l *ledger) close() { l.f.Close() } //nolint:errcheck // nothing was written
 
-// mine reports whether the file is still the one that was opened: programs close descriptors that they have not opened.
+// mine reports whether the descriptor is still that of the file: some programs close descriptors that they did not
+// open.
 func (l *ledger) mine() bool {
 	var s unix.Stat_t
 	return unix.Fstat(int(l.f.Fd()), &s) == nil && s.Dev == l.is.Dev && s.Ino == l.is.Ino
 }
 
-// get asks for a lock of another process in a range.
+// get returns a lock that another process has in a range.
 func (l *ledger) get(start, n int64) (unix.Flock_t, bool) {
 	k := unix.Flock_t{Type: unix.F_WRLCK, Start: start, Len: n}
 	err := unix.FcntlFlock(l.f.Fd(), unix.F_OFD_GETLK, &k)
 	return k, err == nil
 }
 
-// lock keeps other processes from being granted something, for the moment between looking and putting. It waits for one
-// that does so now, but not for one that is stopped meanwhile.
+// lock keeps other processes from being granted memory between a call of others and the following put. It waits for a
+// process that holds the lock, but at most 50 ms: that one may be stopped.
 func (l *ledger) lock() {
 	for range 100 {
 		if !l.mine() {
@@ -87,7 +88,7 @@ func (l *ledger) unlock() {
 	l.locked = false
 }
 
-// others is how many bytes other processes have on record.
+// others returns the number of bytes that other processes have recorded.
 func (l *ledger) others() (bytes uint64) {
 	if !l.mine() {
 		return 0
@@ -101,7 +102,7 @@ func (l *ledger) others() (bytes uint64) {
 		g := gaps[len(gaps)-1]
 		gaps = gaps[:len(gaps)-1]
 		k, ok := l.get(g.from, g.to-g.from)
-		if !ok || k.Type == unix.F_UNLCK || k.Len <= 0 || k.Start < 0 { // no record of ours has no end
+		if !ok || k.Type == unix.F_UNLCK || k.Len <= 0 || k.Start < 0 { // not a record: these have an end
 			continue
 		}
 		bytes += uint64(min(k.Len, 1<<slotShift)) << pageShift
@@ -115,7 +116,7 @@ func (l *ledger) others() (bytes uint64) {
 	return bytes
 }
 
-// put makes bytes the record of this process.
+// put records bytes for this process.
 func (l *ledger) put(bytes uint64) {
 	pages := int64(min((bytes+pageSize-1)>>pageShift, 1<<slotShift-1))
 	k := unix.Flock_t{Type: unix.F_RDLCK, Start: l.slot, Len: pages}

@@ -2,7 +2,7 @@
 
 package arena
 
-// ledger: there are no control groups.
+// ledger is empty: there are no control groups.
 type ledger struct{}
 
 func openLedger(string) *ledger { return nil }

@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// readMemory returns the bytes of memory the process may have in all and those it
-// can still get, from the files under root: /proc/meminfo and the memory limits
-// of every control group around the process, version 1 and 2. others says how many
-// bytes other processes in a group were promised, by the file with its limit.
+// readMemory returns the memory limit of the process and the bytes still available to it, from the files under root:
+// /proc/meminfo and the memory limits of every control group around the process, version 1 and 2. others returns the
+// number of bytes granted to other processes of a group, which it identifies by the file with its limit.
 func readMemory(root string, others func(limit string) uint64) (limit, available uint64, err error) {
 	info, err := readTable(filepath.Join(root, "proc/meminfo"))
 	if err != nil {
@@ -36,7 +35,7 @@ func readMemory(root string, others func(limit string) uint64) (limit, available
 		if !ok {
 			continue
 		}
-		// Cold file pages count as used but go first when memory is short.
+		// Cold file pages count as used, but the kernel frees them first.
 		stat, _ := readTable(filepath.Join(g.dir, "memory.stat"))
 		limit = min(limit, max)
 		available = min(available, sub(max, sub(used, stat[g.cold])+others(filepath.Join(g.dir, g.max))))
@@ -99,8 +98,8 @@ func groupPaths(root string) (v1, v2 string) {
 }
 
 // upTo returns the directories of group path and of its ancestors under a mount
-// point that shows the hierarchy from mountRoot. A path outside of it (a
-// container's view) means the mount point itself.
+// point that shows the hierarchy from mountRoot. A path outside mountRoot, as seen in a container, means the mount
+// point itself.
 func upTo(point, mountRoot, path string) []string {
 	rel, ok := strings.CutPrefix(path, strings.TrimSuffix(mountRoot, "/"))
 	dir := filepath.Join(point, rel)

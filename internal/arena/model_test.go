@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ropeway/internal/testenv"
 )
 
 // model is the plain truth about an arena: a list of live ranges.
@@ -381,16 +383,10 @@ func TestModelLong(t *testing.T) {
 		}
 	}
 	for len(m.live) > 0 {
-		if err := m.free(rnd.IntN(len(m.live))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, m.free(rnd.IntN(len(m.live))))
 	}
-	if err := m.alloc(a.Capacity(), AllocOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.check(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, m.alloc(a.Capacity(), AllocOptions{}))
+	testenv.OK(t, m.check())
 }
 
 // FuzzArena reads its input as a program of alloc, free and find.

@@ -2,19 +2,19 @@ package arena
 
 import "time"
 
-// What this process was granted and has not touched, other processes that share its limits take into account: the
-// budget posts them in ledgers. It is posted before it is used, as credit. As memory is touched the kernel counts it,
-// too, without notice; so it is posted again after a while, less often the longer nothing changes, and no more
-// when nothing is left to be touched.
+// The budget records in ledgers how many bytes this process was granted and has not touched, for other processes with
+// the same limits. It records them before they are used, as credit. Once memory is touched the kernel counts it, too,
+// but does not report that; so the budget updates the ledgers regularly, at growing intervals while nothing changes,
+// until all granted memory is touched.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
 )
 
-// others is how many bytes other processes have in the ledger of a limit. mu is held.
+// others returns the number of bytes that other processes have in the ledger of a limit. mu is held.
 func (b *Budget) others(limit string) uint64 {
 	l, ok := b.ledgers[limit]
-	if !ok && len(b.accounts) > 0 { // else nothing would close it
+	if !ok && len(b.accounts) > 0 { // without accounts nothing would close it
 		l = openLedger(limit)
 		if b.ledgers == nil {
 			b.ledgers = map[string]*ledger{}
@@ -30,8 +30,8 @@ func (b *Budget) others(limit string) uint64 {
 	return l.others()
 }
 
-// availableAlone is available, and no other process is granted memory of the same limits until end is called. mu is
-// held.
+// availableAlone is available with the ledgers locked: no other process is granted memory of the same limits until
+// end is called. mu is held.
 func (b *Budget) availableAlone() (free uint64, end func()) {
 	for {
 		known := len(b.ledgers)
@@ -90,7 +90,7 @@ func (b *Budget) tellAgain() {
 	b.post()
 }
 
-// forget closes the ledgers: nothing is granted any more. mu is held.
+// forget closes the ledgers, after the last account was closed. mu is held.
 func (b *Budget) forget() {
 	if b.pending != nil {
 		b.pending.Stop()

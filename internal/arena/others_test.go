@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // container is files of a machine of 16 GiB with a control group that is limited to 1 GiB.
@@ -157,9 +159,7 @@ func TestOthersKilled(t *testing.T) {
 	if err == nil {
 		err = c.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	said, _ := bufio.NewReader(out).ReadString('\n')
 	if said != "true\n" || m.Reserve(600*mib) {
 		t.Errorf("another process said %q, and what it has was granted again", said)

@@ -11,9 +11,8 @@ const full = 1<<pagesInChunk - 1
 
 var errBudget = errors.New("the memory budget is used up")
 
-// masks calls f for each chunk of the run at c that has some of the run's first
-// pages pages, with its residency mask and the bits of those pages. The caller
-// holds mu or owns the run.
+// masks calls f for each chunk with some of the first pages pages of the run at c, with the chunk's residency mask
+// and the bits of those pages. The caller holds mu or owns the run.
 func (a *Arena) masks(c int32, pages uint64, f func(c int32, res *uint16, covered uint16)) {
 	for ; pages > 0; c++ {
 		m := uint16(full)
@@ -42,8 +41,7 @@ func (a *Arena) residentPages(c, n int32) uint64 {
 	return uint64(sum)
 }
 
-// missing counts those of the run's first pages pages that are not known to be
-// resident. mu is held.
+// missing returns how many of the run's first pages pages are not known to be resident. mu is held.
 func (a *Arena) missing(c int32, pages uint64) uint64 {
 	whole := int32(pages / pagesInChunk)
 	need := uint64(whole)*pagesInChunk - a.residentPages(c, whole)
@@ -54,9 +52,8 @@ func (a *Arena) missing(c int32, pages uint64) uint64 {
 	return need
 }
 
-// back gets the budget's leave for need more pages and, unless lazy, backs the
-// first pages pages of the run of n chunks at c, which the caller owns. On error
-// the run is as it was or has lost its pages. mu is not held.
+// back reserves need more pages in the budget and, unless lazy, backs the first pages pages of the run of n chunks at
+// c, which the caller owns. On error the run is unchanged or has lost its pages. mu is not held.
 func (a *Arena) back(c, n int32, pages, need uint64, lazy bool) error {
 	if a.acct != nil && !a.acct.Reserve(need<<pageShift) {
 		return fmt.Errorf("%w (%d bytes may still be used)", errBudget, a.acct.b.Available())
@@ -73,8 +70,8 @@ func (a *Arena) back(c, n int32, pages, need uint64, lazy bool) error {
 	return nil
 }
 
-// collapseRun backs those whole extents of the run that have no page yet with
-// huge pages, as far as the kernel gives them. The caller owns the run, without mu.
+// collapseRun backs the whole extents of the run that have no pages yet with huge pages, where the kernel provides
+// them. The caller owns the run, without mu.
 func (a *Arena) collapseRun(c int32, pages uint64) {
 	end := c + int32(pages/pagesInChunk)
 	c = (c + chunksInExt - 1) &^ (chunksInExt - 1)
@@ -91,8 +88,8 @@ func (a *Arena) collapseRun(c int32, pages uint64) {
 	}
 }
 
-// collapse makes the n chunks from c, whole extents, huge pages and reports
-// whether it did; if not, some may be. mu is not held.
+// collapse turns n chunks, whole extents starting at c, into huge pages and reports whether it succeeded; if not,
+// some extents may be huge. mu is not held.
 func (a *Arena) collapse(c, n int32) bool {
 	if a.skipHuge.Load() > 0 && a.skipHuge.Add(-1) >= 0 {
 		return false
@@ -120,8 +117,8 @@ func (a *Arena) collapse(c, n int32) bool {
 	return true
 }
 
-// hugeRetry is how many allocations go without huge pages after one failed to
-// get them: memory is too fragmented, and finding out costs a scan each time.
+// hugeRetry is the number of allocations that do not try huge pages after one failed to get them: memory is too
+// fragmented, and each attempt costs a scan.
 const hugeRetry = 64
 
 // populate backs the pages of the run not known to be resident, span by span.
@@ -153,13 +150,13 @@ func (a *Arena) populate(c int32, pages uint64) error {
 func (a *Arena) populateSpan(off, size uint64) error {
 	err := populateWrite(a.engineAt(off), size)
 	if errors.Is(err, errNoPopulate) && !a.isSeparate(off) {
-		err = allocate(a.fd, off, size) // fails where a touch would be a signal
+		err = allocate(a.fd, off, size) // returns an error where touching the page would raise a signal
 	}
 	return err
 }
 
-// punch gives the pages of the run back to the kernel and charged pages back to
-// the budget. The caller owns the run, without mu.
+// punch returns the pages of the run to the kernel, and charged pages to the budget. The caller owns the run, without
+// mu.
 func (a *Arena) punch(c, n int32, charged uint64) {
 	if err := punchHole(a.fd, uint64(c)<<chunkShift, uint64(n)<<chunkShift); err != nil {
 		return // still resident, still charged
@@ -168,7 +165,7 @@ func (a *Arena) punch(c, n int32, charged uint64) {
 	a.release(charged)
 }
 
-// emptied forgets what is known about the pages of a run, which are gone. mu is not held.
+// emptied clears the residency of a run whose pages were returned to the kernel. mu is not held.
 func (a *Arena) emptied(c, n int32) {
 	a.mu.Lock()
 	for end := c + n; c < end; {
@@ -217,10 +214,9 @@ func (a *Arena) unready(c, n int32) {
 	}
 }
 
-// Ready reports whether the allocation addr belongs to has all its pages (but for a
-// rest of less than 2 MiB at its end), so that Prepare is not worth calling for any
-// of it. It may say no for a very large one that has them: looking would take too
-// long.
+// Ready reports whether the allocation that contains addr has all its pages, except perhaps in an incomplete extent
+// at its end, so that Prepare is not worth calling. It may return false for a very large allocation that has them:
+// checking would take too long.
 func (a *Arena) Ready(addr uintptr) bool {
 	const tooLarge = 4 << 30
 	off := uint64(addr - a.base)
@@ -244,12 +240,10 @@ func (a *Arena) Ready(addr uintptr) bool {
 	return true
 }
 
-// Prepare backs n bytes from addr with pages if they belong to an allocation
-// whose pages come later, as the engine should before it copies to or from it:
-// 2 MiB at a time, with huge pages where the kernel gives them, is several times
-// faster than page faults. It returns at once, having loaded two words, for every
-// other allocation. The bytes lie inside one live allocation, which the caller
-// keeps alive. The error wraps ErrNoMemory.
+// Prepare backs n bytes at addr with pages if their allocation gets its pages on first use. The engine calls it
+// before a copy: backing 2 MiB at a time, with huge pages where the kernel provides them, is several times faster
+// than page faults. For other allocations it only loads two words. The bytes must be in one live allocation, which
+// the caller keeps alive. The error wraps ErrNoMemory.
 func (a *Arena) Prepare(addr uintptr, n uint64) error {
 	off := uint64(addr - a.base)
 	if off >= a.capacity || n == 0 {
@@ -274,8 +268,8 @@ func (a *Arena) Prepare(addr uintptr, n uint64) error {
 	return nil
 }
 
-// prepareExtent backs the extent at offset x of an allocation that ends at end. Callers that want the same extent wait
-// for the first: a collapse fails when the pages are touched meanwhile.
+// prepareExtent backs the extent at offset x of an allocation that ends at end. Other callers for the same extent
+// wait for the first: a collapse fails if the pages are touched while it runs.
 func (a *Arena) prepareExtent(x, end uint64, r *region, bit uint32) error {
 	mu := &a.preparing[x>>extentShift%uint64(len(a.preparing))]
 	mu.Lock()
@@ -292,17 +286,15 @@ func (a *Arena) prepareExtent(x, end uint64, r *region, bit uint32) error {
 	return nil
 }
 
-// Trim gives the pages of all free chunks back to the kernel and returns how many
-// bytes that were.
+// Trim returns the pages of all free chunks to the kernel, and the number of their bytes to the caller.
 func (a *Arena) Trim() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.shed(a.cached)
 }
 
-// shed gives at least want bytes of cached pages back to the kernel, from the
-// high ends of the longest free runs, as far as there are any, and returns how
-// many bytes that were. mu is held, and let go meanwhile.
+// shed returns at least want bytes of cached pages to the kernel, or all there are, from the high ends of the longest
+// free runs. It reports the number of bytes. mu is held, but released during system calls.
 func (a *Arena) shed(want uint64) uint64 {
 	type piece struct {
 		c, n int32
@@ -340,9 +332,9 @@ func (a *Arena) shed(want uint64) uint64 {
 	return total << pageShift
 }
 
-// tail returns where to cut the free run of n chunks at c so that what follows
-// has want bytes of resident pages, or all there are, and how many pages that is.
-// It goes by whole extents, so as not to split huge pages. mu is held.
+// tail returns the chunk at which to cut the free run of n chunks at c so that its rest has want bytes of resident
+// pages, or all there are, and the number of these pages. It cuts between extents, so as not to split huge pages. mu
+// is held.
 func (a *Arena) tail(c, n int32, want uint64) (cut int32, res uint64) {
 	for cut = c + n; cut > c && res<<pageShift < want; {
 		p := max((cut-1)&^(chunksInExt-1), c)

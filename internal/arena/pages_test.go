@@ -5,6 +5,8 @@ package arena
 import (
 	"errors"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 func TestFreedPagesAreCachedThenPunched(t *testing.T) {
@@ -82,24 +84,18 @@ func TestLazyAllocation(t *testing.T) {
 		t.Fatalf("one byte touched: %+v", s)
 	}
 	// Prepare backs whole extents of it, and of the last only what is covered.
-	if err := a.Prepare(p+3<<20, 10); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, a.Prepare(p+3<<20, 10))
 	if s := a.Stats(); s.Resident != 2<<20+4096 {
 		t.Fatalf("one extent prepared: %+v", s)
 	}
-	if err := a.Prepare(p, 9<<20+100); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, a.Prepare(p, 9<<20+100))
 	if s := a.Stats(); s.Resident != 9<<20+4096 {
 		t.Fatalf("all prepared: %+v", s)
 	}
 	if a.Bytes(p, 9<<20)[5<<20] != 1 {
 		t.Error("a byte was lost")
 	}
-	if err := a.Prepare(p, 9<<20+100); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, a.Prepare(p, 9<<20+100))
 	free(t, a, p)
 	if s := a.Stats(); s.Cached != 9<<20+4096 || s.Resident != s.Cached {
 		t.Fatalf("freed: %+v", s)
@@ -112,9 +108,7 @@ func TestLazyAllocation(t *testing.T) {
 	free(t, a, q)
 	// Over the cache limit nothing stays.
 	q = alloc(t, a, 100<<20)
-	if err := a.Prepare(q+50<<20, 1<<20); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, a.Prepare(q+50<<20, 1<<20))
 	free(t, a, q)
 	if s := a.Stats(); s.Resident > 16<<20 || s.Resident != s.Cached {
 		t.Fatalf("large one freed: %+v", s)

@@ -2,16 +2,16 @@ package arena
 
 import "fmt"
 
-// An arena whose addresses are fresh hands out what was freed only when nothing else is left: an address that the
-// program kept for too long then belongs to no allocation for as long as possible, and a use of it is recognised. Freed
-// runs stay out of the bins, in the order they were freed, closed in the window and without pages. When the bins have
-// no room, the older half of them comes back, and so on until there is room.
+// An arena with Options.Fresh reuses freed addresses only when no others are left, so that a use after free is
+// detected for as long as possible. Freed runs are kept out of the bins, in the order they were freed, closed in the
+// window and without pages. When the bins have no room, the older half of the freed runs is put into them, repeatedly
+// until there is room.
 
-// run is n chunks from c.
+// run is the n chunks that start at c.
 type run struct{ c, n int32 }
 
-// quarantine takes a run that left the index out of use. pages is how many its allocation had, lazy whether they came
-// as they were touched. mu is held, and let go meanwhile.
+// quarantine takes a run that left the index out of use. pages is the number of pages of its allocation; lazy means
+// that it got them on first use. mu is held, but released during system calls.
 func (a *Arena) quarantine(c, n int32, pages uint64, lazy bool) {
 	charged := a.residentPages(c, n)
 	if lazy {
@@ -24,7 +24,7 @@ func (a *Arena) quarantine(c, n int32, pages uint64, lazy bool) {
 	a.quarantined = append(a.quarantined, run{c, n})
 }
 
-// requeue puts the older half of what is quarantined into the bins and reports whether there was any. mu is held.
+// requeue puts the older half of the quarantined runs into the bins and reports whether there were any. mu is held.
 func (a *Arena) requeue() bool {
 	k := (len(a.quarantined) + 1) / 2
 	for _, r := range a.quarantined[:k] {
@@ -36,8 +36,7 @@ func (a *Arena) requeue() bool {
 	return k > 0
 }
 
-// open makes n bytes of a run that is about to be handed out accessible, if the window is closed elsewhere. mu is not
-// held.
+// open makes n bytes of a run that is about to be allocated accessible, if free addresses are closed. mu is not held.
 func (a *Arena) open(c int32, n uint64) error {
 	if !a.fresh || a.prot == 0 {
 		return nil
@@ -48,8 +47,8 @@ func (a *Arena) open(c int32, n uint64) error {
 	return nil
 }
 
-// shut undoes open. A window that cannot be closed (the kernel has a limit of mappings) stays open: nothing but a
-// finding is lost. mu is not held.
+// shut undoes open. If the kernel refuses to close the addresses (it limits the number of mappings), they stay open;
+// then only a finding is lost. mu is not held.
 func (a *Arena) shut(c, n int32) {
 	if a.fresh && a.prot != 0 {
 		ProtectPages(a.base+uintptr(c)<<chunkShift, uint64(n)<<chunkShift, 0) //nolint:errcheck // see above
@@ -59,8 +58,8 @@ func (a *Arena) shut(c, n int32) {
 	}
 }
 
-// Protect changes what the program may do with whole pages of the window; what the engine may do stays the same. prot
-// is a combination of PROT_READ and PROT_WRITE. The caller keeps the allocations alive that the pages belong to.
+// Protect sets the program's access to whole pages of the window; the engine's access does not change. prot is a
+// combination of PROT_READ and PROT_WRITE. The caller keeps the allocations of these pages alive.
 func (a *Arena) Protect(lo, hi uintptr, prot int) error {
 	if lo%pageSize != 0 || hi%pageSize != 0 || lo > hi || lo < a.base || uint64(hi-a.base) > a.capacity {
 		return fmt.Errorf("arena %s: %#x to %#x are not whole pages of the window", a.name, lo, hi)
@@ -74,10 +73,9 @@ func (a *Arena) Protect(lo, hi uintptr, prot int) error {
 	return nil
 }
 
-// Show opens a window that was made closed, for good: code of the program that runs as the device's is to use its
-// addresses.
+// Show opens a closed window for ever: code of the program that runs as device code needs its addresses.
 func (a *Arena) Show() error {
-	a.movers.Lock() // no run is mapped anew meanwhile but by rejoin, which sees shown
+	a.movers.Lock() // only rejoin maps runs at the same time, and it reads shown
 	defer a.movers.Unlock()
 	if a.shown.Swap(true) || a.prot != 0 {
 		return nil
@@ -85,9 +83,9 @@ func (a *Arena) Show() error {
 	return a.Protect(a.base, a.base+uintptr(a.capacity), protReadWrite)
 }
 
-// Isolate makes the system keep whole pages of the window as a mapping of their own, until they are freed: Protect of
-// just these pages then splits and joins no mappings, which is most of what it costs. Nothing else changes, and nothing
-// is lost if the system refuses. The caller keeps the allocation alive that the pages belong to.
+// Isolate makes the kernel keep whole pages of the window as a separate mapping until they are freed. Protect of
+// exactly these pages then neither splits nor joins mappings, which is most of its cost. It has no other effect, and
+// does no harm if the kernel refuses. The caller keeps the allocation of these pages alive.
 func (a *Arena) Isolate(lo, hi uintptr) {
 	if lo%pageSize == 0 && hi%pageSize == 0 && lo < hi && lo >= a.base && uint64(hi-a.base) <= a.capacity {
 		a.isolated.Store(true)

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ropeway/internal/testenv"
 	"ropeway/internal/testenv/seeded"
 )
 
@@ -159,26 +160,18 @@ func TestFreshModel(t *testing.T) {
 func TestFreshRecall(t *testing.T) {
 	h := newHistory(open(t, Options{Capacity: extentSize, Fresh: true, WindowProt: rw}))
 	for range chunksInExt - 2 {
-		if err := h.alloc(100); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, h.alloc(100))
 	}
-	if err := h.alloc(chunkSize + 1); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, h.alloc(chunkSize+1))
 	first, second := h.m.live[4].Start, h.m.live[2].Start
 	for _, i := range []int{4, 2, len(h.m.live) - 3} {
-		if err := h.free(i); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, h.free(i))
 	}
 	if want := []run{{4, 1}, {2, 1}, {chunksInExt - 2, 2}}; !slices.Equal(h.freed, want) {
 		t.Fatalf("freed %v, want %v", h.freed, want)
 	}
 	for range 2 {
-		if err := errors.Join(h.alloc(100), h.check()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(h.alloc(100), h.check()))
 		if want := []run{{chunksInExt - 2, 2}}; !slices.Equal(h.m.a.quarantined, want) {
 			t.Fatalf("quarantined are %v, want %v", h.m.a.quarantined, want)
 		}
@@ -239,16 +232,12 @@ func TestFreshClosesWhatIsFreed(t *testing.T) {
 func TestProtect(t *testing.T) {
 	a := open(t, Options{Capacity: 8 << 20, Fresh: true, WindowProt: rw})
 	p := alloc(t, a, 3*pageSize)
-	if err := a.Protect(p+pageSize, p+2*pageSize, 0); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, a.Protect(p+pageSize, p+2*pageSize, 0))
 	if faults(p) || !faults(p+pageSize) || faults(p+2*pageSize) {
 		t.Error("not the second page alone is closed")
 	}
 	a.Bytes(p, 3*pageSize)[pageSize] = 9
-	if err := a.Protect(p+pageSize, p+2*pageSize, rw); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, a.Protect(p+pageSize, p+2*pageSize, rw))
 	if peek(p+pageSize) != 9 {
 		t.Error("what the engine wrote is not there")
 	}
@@ -284,21 +273,13 @@ func TestLimit(t *testing.T) {
 
 func TestReserveAt(t *testing.T) {
 	base, err := Reserve(8 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := ReserveAt(base, 2<<20); err == nil {
 		t.Fatal("what is taken was reserved again")
 	}
-	if err := Unreserve(base, 8<<20); err != nil {
-		t.Fatal(err)
-	}
-	if err := ReserveAt(base, 2<<20); err != nil {
-		t.Fatal(err)
-	}
-	if err := Unreserve(base, 2<<20); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, Unreserve(base, 8<<20))
+	testenv.OK(t, ReserveAt(base, 2<<20))
+	testenv.OK(t, Unreserve(base, 2<<20))
 }
 
 // TestIsolate proves that pages which were isolated stay a mapping of their own: closing and opening them neither makes
@@ -310,9 +291,7 @@ func TestIsolate(t *testing.T) {
 	lo, hi := addr+4*pageSize, addr+6*pageSize
 	count := func(prot int) int {
 		t.Helper()
-		if err := a.Protect(lo, hi, prot); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, a.Protect(lo, hi, prot))
 		return len(maps(t, a.name))
 	}
 	opened, closed := count(protReadWrite), count(0)

@@ -2,14 +2,14 @@ package arena
 
 import "math/bits"
 
-// Free runs of chunks lie in bins by length, two levels in one array: lengths
-// under 8 have a bin each, and every power of two above is cut in 8. A bitmap
-// says which bins hold something, so taking, putting and merging are O(1).
+// Free runs of chunks are in bins by length, with two levels in one array: lengths under 8 have a bin each, and every
+// power of two above is divided into 8 bins. A bitmap shows which bins are not empty, so taking, putting and merging
+// are O(1).
 const (
 	subBits = 3
 	subBins = 1 << subBits
 	runBinN = (offsetBits - chunkShift + 2 - subBits) * subBins // lengths to 2^23
-	probes  = 4                                                 // runs looked at in a bin that may not fit
+	probes  = 4                                                 // runs examined in a bin whose runs may not fit
 	none    = int32(-1)
 )
 
@@ -114,9 +114,9 @@ func (a *Arena) unlink(c, n int32) {
 // and reports whether there were any. mu is held. The chunks now belong to the
 // caller.
 //
-// The run most recently freed is tried first: its pages are likely resident. Then
-// the first bin that surely fits. Only when both fail, which is when the window is
-// nearly full or badly cut, are the bins between searched run by run.
+// It first tries the run freed most recently, whose pages are probably resident, then the first bin whose runs all
+// fit. It searches the bins between run by run only if both fail, which means that the window is nearly full or
+// fragmented.
 func (a *Arena) takeRun(n int32, aligned bool) (int32, bool) {
 	own, sure := binOf(n), binFor(n)
 	if aligned {

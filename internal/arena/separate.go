@@ -5,36 +5,35 @@ import (
 	"fmt"
 )
 
-// A Way says how bytes get to a file of their own.
+// A Way has the callbacks that move bytes to a separate file.
 type Way struct {
-	Files *Files // whose the file is to be
+	Files *Files // owner of the new file
 
-	// Still is called before bytes move and returns when nothing reads or writes them any more; what it returns is
-	// called when they have moved.
+	// Still is called before bytes move, and returns once nothing reads or writes them. resume is called when they
+	// have moved.
 	Still func() (resume func())
 
-	// Also, if not nil, maps the file wherever else the bytes are mapped; with nothing using them. If that fails it has
-	// changed nothing.
+	// Also, if not nil, maps the file at other addresses where the bytes are mapped, while nothing uses them. If it
+	// fails it has changed nothing.
 	Also func(f *File) error
 }
 
-// move is a run whose bytes are on the move.
+// move is a run whose bytes are being moved.
 type move struct {
 	run
-	freed bool   // meanwhile
-	end   ending // how, if it was
+	freed bool   // it was freed during the move
+	end   ending // if it was freed
 }
 
 // isMoving reports whether the run that begins at chunk c is being moved. mu is held.
 func (a *Arena) isMoving(c int32) bool { return a.moving != nil && a.moving.c == c }
 
-// Separate gives the allocation that starts at addr a file of its own, if it has none, and reports where in the file it
-// begins and how many bytes it has. Its addresses and its bytes stay what they are. A small allocation moves with all
-// that share its chunk, and no later one is put there. The error wraps ErrNotAllocated or ErrNoMemory; then nothing has
-// changed.
+// Separate gives the allocation that starts at addr a file of its own, if it has none, and returns its offset in the
+// file and its size. Its addresses and bytes do not change. A small allocation moves together with all others in its
+// chunk, and no later one is put there. The error wraps ErrNotAllocated or ErrNoMemory; then nothing has changed.
 //
-// The file goes when the allocation is freed, or the last of its chunk: its place is the arena's own again before
-// it is handed out again.
+// The file is closed when the allocation, or the last one in its chunk, is freed; the arena's own file is mapped
+// there again before the addresses are reused.
 func (a *Arena) Separate(addr uintptr, w Way) (f *File, off, size uint64, err error) {
 	a.movers.Lock()
 	defer a.movers.Unlock()
@@ -60,8 +59,8 @@ func (a *Arena) Separate(addr uintptr, w Way) (f *File, off, size uint64, err er
 	return f, off % chunkSize, r.Size, err
 }
 
-// separate gives a run in use, with bytes bytes of pages, a file of its own; ErrNotAllocated if it was freed meanwhile.
-// movers and mu are held; mu is let go meanwhile.
+// separate gives a run in use, with bytes bytes of pages, a file of its own; ErrNotAllocated if it was freed during
+// the move. movers and mu are held; mu is released during the move.
 func (a *Arena) separate(m run, bytes uint64, lazy bool, w Way) (*File, error) {
 	if f := a.separated[m.c]; f != nil {
 		return f, nil
@@ -97,12 +96,12 @@ func (a *Arena) separate(m run, bytes uint64, lazy bool, w Way) (*File, error) {
 	return f, nil
 }
 
-// moveOut moves the first pages pages of a run, for which the budget was asked for charged, to a new file. mu is not
-// held.
+// moveOut moves the first pages pages of a run to a new file. The budget had granted charged pages for them. mu is
+// not held.
 func (a *Arena) moveOut(m run, pages, charged uint64, w Way) (*File, error) {
 	off, size, bytes := uint64(m.c)<<chunkShift, uint64(m.n)<<chunkShift, pages<<pageShift
 	held := partBytes(dataIn(a.fd, off, bytes))
-	f, err := w.Files.create(a.name+"-shared", size, held) // for as long as both are there
+	f, err := w.Files.create(a.name+"-shared", size, held) // both copies exist for a moment
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +120,7 @@ func (a *Arena) moveOut(m run, pages, charged uint64, w Way) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	populateWrite(a.engineAt(off), held) //nolint:errcheck // else they are mapped when they are touched
+	populateWrite(a.engineAt(off), held) //nolint:errcheck // if it fails they are mapped on first use
 	a.punch(m.c, m.n, 0)
 	if a.acct != nil {
 		f.takeOver(a.acct, bytes-held)
@@ -142,7 +141,7 @@ func (a *Arena) mapRun(off, size uint64, fd int, from uint64) error {
 	return MapFile(a.base+uintptr(off), size, prot, fd, from)
 }
 
-// copyInto writes what there is of a part of the arena to the beginning of a file.
+// copyInto writes the existing pages of a part of the arena to the beginning of a file.
 func (a *Arena) copyInto(f *File, off, bytes uint64) error {
 	for _, s := range dataIn(a.fd, off, bytes) {
 		if err := writeFile(f.FD(), a.Bytes(a.base+uintptr(s.off), s.n), s.off-off); err != nil {
@@ -152,7 +151,7 @@ func (a *Arena) copyInto(f *File, off, bytes uint64) error {
 	return nil
 }
 
-// hugeInto gives a file huge pages for the whole extents that are to be written, where the kernel has any.
+// hugeInto gives a file huge pages for the whole extents about to be written, where the kernel provides them.
 func (a *Arena) hugeInto(f *File, off, bytes uint64) {
 	if off%extentSize != 0 || bytes < extentSize {
 		return
@@ -161,7 +160,7 @@ func (a *Arena) hugeInto(f *File, off, bytes uint64) {
 	if err != nil {
 		return
 	}
-	defer Unreserve(at, (bytes+extentSize-1)&^(extentSize-1)) //nolint:errcheck // nothing but addresses
+	defer Unreserve(at, (bytes+extentSize-1)&^(extentSize-1)) //nolint:errcheck // only addresses would leak
 	if MapFile(at, bytes, protReadWrite, f.FD(), 0) != nil {
 		return
 	}
@@ -173,7 +172,7 @@ func (a *Arena) hugeInto(f *File, off, bytes uint64) {
 	}
 }
 
-// rejoin takes back a run that has a file of its own. mu is held, and let go meanwhile.
+// rejoin takes back a run that has a file of its own. mu is held, but released during system calls.
 func (a *Arena) rejoin(e ending) {
 	f := a.separated[e.c]
 	delete(a.separated, e.c)
@@ -181,10 +180,10 @@ func (a *Arena) rejoin(e ending) {
 	off, size := uint64(e.c)<<chunkShift, uint64(e.n)<<chunkShift
 	err := a.mapRun(off, size, a.fd, off)
 	a.emptied(e.c, e.n)
-	f.Close() //nolint:errcheck // a descriptor, and nothing of the program
+	f.Close() //nolint:errcheck // only a descriptor would leak
 	a.returned()
 	switch {
-	case err != nil: // the place stays out of use: other processes see what is written there
+	case err != nil: // never reuse the addresses: other processes would see what is written there
 	case e.quarantine:
 		a.quarantined = append(a.quarantined, e.run)
 	default:
@@ -200,7 +199,7 @@ func (a *Arena) isSeparate(off uint64) bool {
 	return a.separated[int32(e>>firstShift)] != nil
 }
 
-// part is n bytes of a file from off on.
+// part is n bytes of a file at offset off.
 type part struct{ off, n uint64 }
 
 func partBytes(all []part) (n uint64) {

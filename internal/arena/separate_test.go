@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ropeway/internal/testenv"
 )
 
 // view is what another process has of a file: its bytes never change, because the model writes at allocation only.
@@ -161,9 +163,7 @@ func TestSeparateFails(t *testing.T) {
 	files := NewFiles(budget)
 	large, small := alloc(t, a, 4<<20), alloc(t, a, 100)
 	b, err := a.Take(4<<20, Prefer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	want := bytes.Repeat([]byte{3}, 4<<20)
 	copy(a.Bytes(large, 4<<20), want)
 	copy(bytesOf(b), want)
@@ -199,9 +199,7 @@ func TestSeparateFails(t *testing.T) {
 	budget.mu.Unlock()
 	_, _, _, err = a.Separate(large, Way{Files: files, Still: still})
 	intact("no budget", err, ErrNoMemory)
-	if err := b.Free(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Free())
 	if _, err := b.Separate(Way{Files: files, Still: still}); !errors.Is(err, ErrNotAllocated) {
 		t.Errorf("a block that was freed: %v", err)
 	}
@@ -239,9 +237,7 @@ func TestSeparateFreed(t *testing.T) {
 					t.Errorf("%d bytes are still there", size)
 				}
 				b, err := a.Take(size, Normal)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				if _, err := b.Separate(way(b.Free)); !errors.Is(err, ErrNotAllocated) {
 					t.Errorf("a block of %d bytes: %v", size, err)
 				}
@@ -273,9 +269,7 @@ func TestSeparateLazy(t *testing.T) {
 		a.Bytes(p+uintptr(off), 1)[0] = byte(i + 1)
 	}
 	f, _, _, err := a.Separate(p, Way{Files: files, Still: func() func() { return func() {} }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if n := residentBytes(f.FD()); n > 32<<20 {
 		t.Errorf("%d bytes are resident in a file of which 5 pages are used", n)
 	}
@@ -285,9 +279,7 @@ func TestSeparateLazy(t *testing.T) {
 	if files.acct.charged != size || a.acct.charged > 1<<20 {
 		t.Errorf("%d bytes are accounted to the file, %d to the arena", files.acct.charged, a.acct.charged)
 	}
-	if err := a.Prepare(p+100<<20, 8<<20); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, a.Prepare(p+100<<20, 8<<20))
 	if n := residentBytes(f.FD()); n < 8<<20 {
 		t.Errorf("%d bytes are resident in the file after 8 MiB were prepared", n)
 	}
@@ -354,31 +346,21 @@ func TestFiles(t *testing.T) {
 	budget := newBudget(func() (uint64, uint64, error) { return 1 << 30, 1 << 30, nil })
 	s := NewFiles(budget)
 	f, err := s.Create("test", 16<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if s.acct.charged != 16<<20 || s.resident() != 0 {
 		t.Errorf("%d bytes accounted, %d resident", s.acct.charged, s.resident())
 	}
-	if err := writeFile(f.FD(), make([]byte, 4<<20), 0); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, writeFile(f.FD(), make([]byte, 4<<20), 0))
 	in, err := s.Import(f.FD())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if s.acct.charged != 28<<20 || s.resident() != 4<<20 || in.Size() != 16<<20 {
 		t.Errorf("imported: %d bytes accounted, %d resident", s.acct.charged, s.resident())
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.Close())
 	if _, err := f.Duplicate(); !errors.Is(err, ErrClosed) || f.Close() != nil {
 		t.Errorf("closed: %v", err)
 	}
-	if err := writeFile(in.FD(), make([]byte, 4<<20), 8<<20); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, writeFile(in.FD(), make([]byte, 4<<20), 8<<20))
 	if s.acct.charged != 12<<20 || s.resident() != 4<<20 {
 		t.Errorf("touched by the importer: %d bytes accounted, %d resident", s.acct.charged, s.resident())
 	}

@@ -11,24 +11,23 @@ const (
 	wordLive = 1 << 16
 )
 
-// A slab is a chunk shared by allocations of up to 32 KiB. Once made it stays
-// with its chunk, so a lookup that raced with a free still reads this chunk's
-// state, never another's.
+// A slab is a chunk shared by allocations of up to 32 KiB. A chunk never gets another slab, so a lookup that races
+// with a free still reads this chunk's state.
 type slab struct {
 	// start, word, tag and id are written under Arena.mu and read by anyone. Alloc
 	// stores id, tag, word, start in that order; Free clears word, then start.
 	start [2]atomic.Uint64 // bit per granule: an allocation starts here
 
 	free       bitmap // guarded by Arena.mu
-	next, prev int32  // guarded by Arena.mu; chunks of the slabs beside it in its bin
-	class      int8   // guarded by Arena.mu; its bin, -1 when in none
+	next, prev int32  // guarded by Arena.mu; chunks of the neighbouring slabs in its bin
+	class      int8   // guarded by Arena.mu; its bin; -1: none
 
 	names *slabNames                  // immutable
 	word  [gransInChunk]atomic.Uint32 // at the start granule
 }
 
-// slabNames is what Room does not need, kept apart so that what it does need
-// stays dense (measured: 100,000 live allocations, random probes).
+// slabNames has the fields that Room does not need, in a separate struct so that those it needs are dense (measured:
+// 100,000 live allocations, random probes).
 type slabNames struct {
 	tag [gransInChunk]atomic.Uint32 // at the start granule
 	id  [gransInChunk]atomic.Uint64 // at the start granule
@@ -57,7 +56,7 @@ func (b bitmap) shr(n uint) bitmap {
 
 func (b bitmap) and(c bitmap) bitmap { return bitmap{b.lo & c.lo, b.hi & c.hi} }
 
-// runs returns the bits where n set bits follow one another.
+// runs returns the bits that start n consecutive set bits.
 func (b bitmap) runs(n int) bitmap {
 	for have := 1; have < n; {
 		s := min(have, n-have)
@@ -78,7 +77,7 @@ func (b bitmap) first() int {
 	return -1
 }
 
-// span returns n bits set from bit i; 0 < n <= 64.
+// span returns a bitmap with n bits set, starting at bit i; 0 < n <= 64.
 func span(i, n int) bitmap {
 	m := ^uint64(0) >> (64 - n)
 	if i >= 64 {
@@ -87,7 +86,7 @@ func span(i, n int) bitmap {
 	return bitmap{m << i, m >> (64 - i)}
 }
 
-// class returns the largest k with 2^k set bits in a row, -1 for none.
+// class returns the largest k with 2^k consecutive set bits, or -1.
 func (b bitmap) class() int8 {
 	k := int8(-1)
 	for s := uint(1); b.lo|b.hi != 0 && k < slabClasses-1; s *= 2 {
@@ -108,13 +107,13 @@ func (b *slabBins) init() {
 	}
 }
 
-// slabAt returns the slab of chunk c, nil if it never was one. mu is held.
+// slabAt returns the slab of chunk c; nil if it was never one. mu is held.
 func (a *Arena) slabAt(c int32) *slab {
 	r, i := a.at(c)
 	return r.slab[i].Load()
 }
 
-// rebin moves chunk c's slab to the bin of its class; gone takes it out. mu is held.
+// rebin moves chunk c's slab to the bin of its class; if gone, it only removes it from its bin. mu is held.
 func (a *Arena) rebin(c int32, s *slab, gone bool) {
 	k := int8(-1)
 	if !gone {
@@ -186,9 +185,8 @@ func (a *Arena) addSlab(c int32) {
 	r.chunk[i].Store(kindSlab)
 }
 
-// freeSmall frees the small allocation that starts at off and reports whether
-// there was one, and whether its chunk is now empty: then the chunk is out of the
-// index and belongs to the caller. mu is held.
+// freeSmall frees the small allocation that starts at off. It reports whether there was one, and whether its chunk is
+// now empty; an empty chunk is removed from the index and belongs to the caller. mu is held.
 func (a *Arena) freeSmall(off uint64) (ok, empty bool) {
 	c := int32(off >> chunkShift)
 	r, i := a.at(c)
@@ -210,7 +208,7 @@ func (a *Arena) freeSmall(off uint64) (ok, empty bool) {
 	if empty {
 		r.chunk[i].Store(kindFree)
 	}
-	// a process that imports the chunk must not see what comes later
+	// a process that imports the chunk must not see later allocations
 	a.rebin(c, s, empty || a.separated[c] != nil || a.isMoving(c))
 	return true, empty
 }

@@ -2,11 +2,11 @@ package arena
 
 import "time"
 
-// Pages of freed memory stay for the next allocation. When there has been none for a while, most of them go back to the
-// kernel: a service that was busy once does not keep the memory for ever, and one that is busy does not notice.
+// Pages of freed memory are cached for the next allocation. After a while without allocations most of them are
+// returned to the kernel, so that an idle service does not keep its peak memory for ever; a busy one is not affected.
 const (
 	sweepAfter = 10 * time.Second
-	sweepKeep  = 16 << 20 // bytes that stay
+	sweepKeep  = 16 << 20 // bytes that stay cached
 )
 
 // sweepLater schedules sweep. mu is held.
@@ -18,7 +18,7 @@ func (a *Arena) sweepLater() {
 	a.sweeper = time.AfterFunc(a.sweepAfter, a.sweep)
 }
 
-// sweep returns pages of free chunks to the kernel if nothing was allocated meanwhile.
+// sweep returns pages of free chunks to the kernel if nothing was allocated since it was scheduled.
 func (a *Arena) sweep() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,6 +5,8 @@ package arena
 import (
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 // TestSweep proves that pages of freed memory stay while memory is allocated, and that all but a few are the kernel's
@@ -46,16 +48,10 @@ func TestSweep(t *testing.T) {
 func TestSweepTimer(t *testing.T) {
 	a := open(t, Options{Capacity: gib, sweepAfter: time.Millisecond})
 	free(t, a, alloc(t, a, 64*mib))
-	for deadline := time.Now().Add(20 * time.Second); a.Stats().Cached > sweepKeep; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d MiB are still cached", a.Stats().Cached/mib)
-		}
-	}
+	testenv.Eventually(t, "little is cached", func() bool { return a.Stats().Cached <= sweepKeep })
 	for range 20 { // while it is closed
 		a := open(t, Options{Capacity: gib, sweepAfter: 100 * time.Microsecond})
 		free(t, a, alloc(t, a, 32*mib))
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, a.Close())
 	}
 }

@@ -21,7 +21,7 @@ const (
 // errNoPopulate is returned by populateWrite on kernels without it.
 var errNoPopulate = errors.New("MADV_POPULATE_WRITE not supported")
 
-// mapBoth makes the memfd and both mappings, and undoes all on error.
+// mapBoth creates the memfd and both mappings; on error it removes them again.
 func (a *Arena) mapBoth(prot int, at uintptr) (err error) {
 	a.fd, err = Memfd(a.name, a.capacity)
 	if err != nil {
@@ -81,8 +81,8 @@ func (a *Arena) unmapBoth() error {
 	return errors.Join(err, unix.Close(a.fd))
 }
 
-// Bytes returns n bytes from window address addr as the engine sees them; nil if
-// they do not lie in the window. The slice is valid until Close.
+// Bytes returns the n bytes at window address addr in the engine's mapping; nil if they are not in the window. The
+// slice is valid until Close.
 func (a *Arena) Bytes(addr uintptr, n uint64) []byte {
 	off := uint64(addr - a.base)
 	if off > a.capacity || n > a.capacity-off {
@@ -91,15 +91,14 @@ func (a *Arena) Bytes(addr uintptr, n uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(a.engine, off)), n)
 }
 
-// engineAt is the engine's address of the byte at off.
+// engineAt returns the engine's address of the byte at off.
 func (a *Arena) engineAt(off uint64) uintptr { return uintptr(a.engine) + uintptr(off) }
 
 // resident returns how many bytes of memory the kernel holds for the memfd.
 func (a *Arena) resident() uint64 { return residentBytes(a.fd) }
 
-// Reserve reserves n bytes of address space at a 2 MiB boundary, inaccessible and
-// without memory. A refusal (ulimit -v, a sanitizer) wraps the errno; the caller
-// may try again with less.
+// Reserve reserves n bytes of address space at a 2 MiB boundary, inaccessible and without memory. If the kernel
+// refuses (ulimit -v, a sanitizer), the error wraps the errno, and the caller may retry with less.
 func Reserve(n uint64) (base uintptr, err error) {
 	const most = 1 << 47
 	if n == 0 || n > most {
@@ -125,13 +124,13 @@ func ReserveAt(base uintptr, n uint64) error {
 	switch {
 	case e != 0:
 		return fmt.Errorf("reserve %d bytes of address space at %#x: %w", n, base, e)
-	case p != base: // a kernel before 4.17 takes the address for a wish
+	case p != base: // a kernel before 4.17 treats the address as a hint
 		return errors.Join(fmt.Errorf("reserve %d bytes of address space at %#x: taken", n, base), Unreserve(p, n))
 	}
 	return nil
 }
 
-// Unreserve frees n bytes that [Reserve] returned, with whatever is mapped there.
+// Unreserve frees n bytes that [Reserve] returned, and unmaps everything there.
 func Unreserve(base uintptr, n uint64) error {
 	n = (n + pageSize - 1) &^ (pageSize - 1)
 	if n == 0 {
@@ -143,8 +142,7 @@ func Unreserve(base uintptr, n uint64) error {
 	return nil
 }
 
-// shortCall is up to where the system changes the protection of memory so fast that informing the scheduler of the call
-// would take longer.
+// shortCall is the largest size for which mprotect is faster than informing Go's scheduler of the system call.
 const shortCall = 256 << 10
 
 // ProtectPages changes the protection of whole pages.
@@ -172,8 +170,8 @@ func madvise(addr uintptr, n uint64, advice uintptr) error {
 	}
 }
 
-// isolate gives pages an advice that their neighbours do not have, so that the system does not make one mapping of
-// them; memory that is not read from a disk is used in the same way with it. rejoin takes it back.
+// isolate gives pages an advice that their neighbours do not have, so that the kernel does not merge their mappings;
+// the advice has no other effect on memory that is not read from a disk. rejoin undoes it.
 func isolate(addr uintptr, n uint64) { madvise(addr, n, unix.MADV_RANDOM) } //nolint:errcheck // it is only slower
 func rejoin(addr uintptr, n uint64)  { madvise(addr, n, unix.MADV_NORMAL) } //nolint:errcheck // likewise
 
@@ -219,7 +217,7 @@ func mincore(addr uintptr, vec []byte) error {
 	return nil
 }
 
-// Memfd makes an anonymous file of size bytes, all holes.
+// Memfd creates an anonymous file of size bytes, all of them holes.
 func Memfd(name string, size uint64) (int, error) {
 	if err := fileMayHave(size); err != nil {
 		return -1, err
@@ -239,9 +237,10 @@ func memfdOf(name string, size uint64, flags int) (int, error) {
 	return fd, nil
 }
 
-// memfd makes an anonymous file, with a high number where the process may have one: programs close low ones that they
-// do not know, and a file of theirs in its place would be taken for memory. In a process without standard streams it
-// must not become one of them either: what is written to standard error would go into the memory of a device.
+// memfd creates an anonymous file, with a high descriptor if the process may have one: some programs close low
+// descriptors that they do not know, and another file with that number would be used as memory. In a process without
+// standard streams it must not become one of them either: text printed to standard error would be written to the
+// memory of a device.
 func memfd(name string, flags int) (int, error) {
 	const high = 500
 	fd, err := unix.MemfdCreate(name, flags)
@@ -259,7 +258,7 @@ func memfd(name string, flags int) (int, error) {
 	return duplicate(fd)
 }
 
-// fileMayHave refuses what the limit on file sizes does not allow: to try would end the process.
+// fileMayHave returns an error if the limit on file sizes is less than size; exceeding it would kill the process.
 func fileMayHave(size uint64) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil || size <= limit.Cur {

@@ -31,8 +31,8 @@ func sealedMemfd(name string, size uint64) (int, error) {
 	return fd, nil
 }
 
-// looksShared reports how many bytes a file has that another process gave, and how many of them are in memory. It is
-// refused if a mapping of it could lose its bytes, or if it cannot be written to.
+// looksShared returns the size of a file that another process has sent, and how many of its bytes are in memory. It
+// returns an error if the file could shrink while it is mapped, or is not writable.
 func looksShared(fd int) (size, resident uint64, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -62,7 +62,7 @@ func looksShared(fd int) (size, resident uint64, err error) {
 	return uint64(st.Size), uint64(st.Blocks) * 512, nil
 }
 
-// residentBytes returns how many bytes of memory the kernel holds for a memfd.
+// residentBytes returns the number of bytes of memory that the kernel uses for a memfd.
 func residentBytes(fd int) uint64 {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
@@ -75,7 +75,8 @@ func duplicate(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_D
 
 func closeFile(fd int) error { return unix.Close(fd) }
 
-// dataIn is where a memfd has pages, between off and off+n. Where the kernel does not say, that is all of it.
+// dataIn returns the parts of a memfd that have pages, between off and off+n. If the kernel does not tell, it returns
+// the whole range.
 func dataIn(fd int, off, n uint64) (all []part) {
 	for at, end := off, off+n; at < end; {
 		from, err := unix.Seek(fd, int64(at), unix.SEEK_DATA)
@@ -92,7 +93,8 @@ func dataIn(fd int, off, n uint64) (all []part) {
 	return all
 }
 
-// writeFile writes all of b to a file. It fails where there is no memory; touching a mapping would be a signal.
+// writeFile writes all of b to a file. It returns an error if there is no memory, where touching a mapping would
+// raise a signal.
 func writeFile(fd int, b []byte, off uint64) error {
 	for len(b) > 0 {
 		n, err := unix.Pwrite(fd, b[:min(len(b), 1<<30)], int64(off))
@@ -105,7 +107,7 @@ func writeFile(fd int, b []byte, off uint64) error {
 	return nil
 }
 
-// MapFile maps n bytes of a file from off on, shared, in place of what is at addr.
+// MapFile maps n bytes of a file at offset off, shared, replacing any mapping at addr.
 func MapFile(addr uintptr, n uint64, prot, fd int, off uint64) error {
 	_, _, e := unix.Syscall6(unix.SYS_MMAP, addr, uintptr(n), uintptr(prot),
 		unix.MAP_SHARED|unix.MAP_FIXED|unix.MAP_NORESERVE, uintptr(fd), uintptr(off))
@@ -125,8 +127,8 @@ func Vacate(addr uintptr, n uint64) error {
 	return nil
 }
 
-// Back gives n bytes of a shared mapping at addr pages, and page tables; huge says that there may be none yet, so that
-// whole extents are to have huge ones where the kernel has any. The error wraps ErrNoMemory.
+// Back backs n bytes of a shared mapping at addr with pages and fills the page tables. If huge, the mapping may have
+// no pages yet, and whole extents get huge ones where the kernel provides them. The error wraps ErrNoMemory.
 func Back(addr uintptr, n uint64, huge bool) error {
 	if huge && addr%extentSize == 0 && n >= extentSize {
 		makeHuge(addr, n&^(extentSize-1))
@@ -139,7 +141,8 @@ func Back(addr uintptr, n uint64, huge bool) error {
 
 var skipHuge atomic.Int32 // see Arena.skipHuge
 
-// makeHuge makes whole extents of a mapping huge pages and reports whether it did; if not, some may be.
+// makeHuge turns whole extents of a mapping into huge pages and reports whether it succeeded; if not, some extents
+// may be huge.
 func makeHuge(addr uintptr, n uint64) bool {
 	if skipHuge.Load() > 0 && skipHuge.Add(-1) >= 0 {
 		return false

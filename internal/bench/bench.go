@@ -1,18 +1,15 @@
-// Package bench measures copies through package ropeway beside the machine's own memcpy, and reports what changed
-// between two runs.
+// Package bench measures copies through package ropeway beside the machine's own memcpy.
 //
-// A [Plan] lists cases. A run measures each case once a round; between rounds everything is opened anew (by the
+// [Axes] list cases. A run measures each case once a round; between rounds everything is opened anew (by the
 // command: in a new process), because where memory happens to lie changes speeds by more than the clock does. Beside
-// each copy, in turn, the same bytes are moved by memcpy: speeds of shared machines drift, ratios hardly. [Compare]
-// works on the rounds.
+// each copy, in turn, memcpy moves the same bytes: on a shared machine speeds drift, and their ratios hardly do.
+// [Result.WriteGo] writes the rounds for benchstat, which compares runs.
 package bench
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
-	"ropeway/internal/finding"
 	"ropeway/internal/ui"
 )
 
@@ -125,62 +122,10 @@ type Result struct {
 	Machine  Machine   `json:"machine"`
 	About
 	Rounds   int     `json:"rounds"`
-	Limit    float64 `json:"limit"`              // most bytes a second that all CPUs copied in this run
-	Verified int64   `json:"verified"`           // bytes that were compared
-	Slowdown float64 `json:"slowdown,omitempty"` // put in on purpose, 0.1 for 10%
+	Limit    float64 `json:"limit"`    // most bytes a second that all CPUs copied in this run
+	Verified int64   `json:"verified"` // bytes that were compared
 	Points   []Point `json:"points"`
 }
 
 // formatVersion is [Result.Version].
 const formatVersion = 1
-
-// A time that was measured lies between these, in seconds: ratios of such times are numbers that can be shown.
-const (
-	leastTime = 1e-12
-	mostTime  = 1e6
-)
-
-// clean makes every text of a result that was read fit for a terminal: the file may come from anywhere.
-func (r *Result) clean() {
-	texts := []*string{&r.Ropeway, &r.Machine.CPU, &r.Machine.Kernel, &r.Machine.Go, &r.Driver, &r.Product,
-		&r.Chip, &r.Memcpy}
-	for i := range r.Points {
-		p := &r.Points[i]
-		texts = append(texts, &p.Direction, &p.Case.Memory, &p.Skipped)
-	}
-	for _, text := range texts {
-		*text = finding.Printable(*text)
-	}
-}
-
-// check says why a result that was read cannot be used.
-func (r *Result) check() error {
-	if r.Version != formatVersion {
-		return fmt.Errorf("it has version %d of the format, and this ropeway reads version %d",
-			r.Version, formatVersion)
-	}
-	if r.Rounds < 1 || r.Rounds > MostRounds {
-		return fmt.Errorf("it has %d rounds, not 1 to %d", r.Rounds, MostRounds)
-	}
-	inside := func(v, low, high int) bool { return low <= v && v <= high }
-	for i := range r.Points {
-		p := &r.Points[i]
-		if !inside(p.Size, 1, 1<<40) || !inside(p.Segment, 0, 1<<40) || !inside(p.Streams, 1, 1<<10) ||
-			!inside(p.Devices, 1, 1<<10) {
-			return fmt.Errorf("%s is no case", p)
-		}
-		if p.Skipped != "" {
-			continue
-		}
-		for _, list := range [][]float64{p.Seconds, p.Memcpy, p.MemcpyAll} {
-			if len(list) != r.Rounds || slices.ContainsFunc(list, func(v float64) bool {
-				return !(v > leastTime &&
-					v < mostTime)
-			}) {
-				return fmt.Errorf("%s does not have %d times between %g and %g seconds", p, r.Rounds,
-					leastTime, mostTime)
-			}
-		}
-	}
-	return nil
-}

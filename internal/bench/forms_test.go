@@ -2,28 +2,28 @@ package bench
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
-	"encoding/xml"
-	"io"
-	"math"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/perf/benchfmt"
 
 	"ropeway/internal/ui"
 )
 
 // sampleResult has all kinds of cases, one of them skipped.
 func sampleResult() *Result {
-	r := synthetic(rand.New(rand.NewPCG(1, 2)), noises["quiet"], 10, never)
-	r.Product, r.Chip, r.Machine.CPU, r.Machine.CPUs, r.Verified, r.Memcpy = "A2", "Ascend910B1", "a <CPU>",
-		2, 3<<30, "libc's"
+	r := &Result{Rounds: 10, Limit: 20e9, Verified: 3 << 30, Machine: Machine{CPU: "a CPU", CPUs: 2},
+		About: About{Driver: "soft", Product: "A2", Chip: "Ascend910B1", Memcpy: "libc's"}}
+	for _, c := range Quick().Cases() {
+		p := Point{Case: c}
+		for round := range r.Rounds {
+			base := float64(c.Bytes()) / 10e9
+			p.Seconds = append(p.Seconds, base*(0.5+0.01*float64(round)))
+			p.Memcpy, p.MemcpyAll = append(p.Memcpy, base), append(p.MemcpyAll, base*0.8)
+		}
+		r.Points = append(r.Points, p)
+	}
 	last := &r.Points[len(r.Points)-1]
 	*last = Point{Case: last.Case, Skipped: "needs 2 devices"}
 	return r
@@ -105,194 +105,39 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestCSV(t *testing.T) {
+// TestWriteGo proves that benchstat's reader finds every round of every case, with its units.
+func TestWriteGo(t *testing.T) {
 	r := sampleResult()
 	var b bytes.Buffer
-	if err := r.WriteCSV(&b); err != nil {
+	if err := r.WriteGo(&b); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := csv.NewReader(&b).ReadAll()
-	if err != nil || len(rows) != len(r.Points)+1 {
-		t.Fatalf("%d rows, %v", len(rows), err)
-	}
-	if first := rows[1]; first[0] != "h2d" || first[1] != "pinned" || first[2] != "64" || first[6] != "10" ||
-		first[14] != "" {
-		t.Errorf("%q", first)
-	}
-	if last := rows[len(rows)-1]; last[7] != "" || last[14] != "needs 2 devices" {
-		t.Errorf("%q", last)
-	}
-}
-
-// TestJSON proves that what is written can be read, and that what is no result is refused with what to do.
-func TestJSON(t *testing.T) {
-	r := sampleResult()
-	file := filepath.Join(t.TempDir(), "r.json")
-	write := func(change func(map[string]any)) error {
-		var b bytes.Buffer
-		if err := r.WriteJSON(&b); err != nil {
-			t.Fatal(err)
-		}
-		fields := map[string]any{}
-		if err := json.Unmarshal(b.Bytes(), &fields); err != nil {
-			t.Fatal(err)
-		}
-		change(fields)
-		text, err := json.Marshal(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		got, err := Read(file)
-		if err == nil && !reflect.DeepEqual(got, r) {
-			t.Errorf("%+v is not %+v", got, r)
-		}
-		return err
-	}
-	if err := write(func(map[string]any) {}); err != nil {
-		t.Error(err)
-	}
-	for name, change := range map[string]func(map[string]any){
-		"version 2": func(f map[string]any) { f["version"] = 2 },
-		"no points": func(f map[string]any) { f["points"] = nil },
-		"11 rounds": func(f map[string]any) { f["rounds"] = 11 },
-		"no times": func(f map[string]any) {
-			f["points"].([]any)[0].(map[string]any)["seconds"] = []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-		},
-		"no rounds": func(f map[string]any) {
-			f["rounds"] = 0
-			for _, p := range f["points"].([]any) {
-				for _, list := range []string{"seconds", "memcpy", "memcpy_all"} {
-					delete(p.(map[string]any), list)
+	in := benchfmt.NewReader(&b, "run")
+	rounds := 0
+	for in.Scan() {
+		switch rec := in.Result().(type) {
+		case *benchfmt.Result:
+			p := &r.Points[rounds/r.Rounds]
+			if !strings.Contains(string(rec.Name), "/dir="+p.Direction+"/") || rec.GetConfig("driver") != "soft" {
+				t.Errorf("%s, of driver %q, for %s", rec.Name, rec.GetConfig("driver"), p)
+			}
+			seconds := p.Seconds[rounds%r.Rounds]
+			for unit, want := range map[string]float64{"sec/op": seconds * float64(p.Size) / float64(p.Bytes()),
+				"B/s": float64(p.Bytes()) / seconds, "x-memcpy": p.Memcpy[rounds%r.Rounds] / seconds} {
+				if got, ok := rec.Value(unit); !ok || got != want {
+					t.Errorf("%s: %g %s, want %g", rec.Name, got, unit, want)
 				}
 			}
-		},
-		"short times": func(f map[string]any) {
-			f["points"].([]any)[0].(map[string]any)["seconds"] = slices.Repeat([]float64{1e-320}, 10)
-		},
-		"long times": func(f map[string]any) {
-			f["points"].([]any)[0].(map[string]any)["memcpy"] = slices.Repeat([]float64{1e308}, 10)
-		},
-		"too many bytes": func(f map[string]any) {
-			p := f["points"].([]any)[0].(map[string]any)
-			p["size"], p["streams"] = 1<<40, 1<<40
-		},
-		"no size": func(f map[string]any) { f["points"].([]any)[0].(map[string]any)["size"] = 0 },
-	} {
-		err := write(change)
-		if a, ok := err.(*ui.Advice); !ok || !strings.Contains(err.Error(), "is no result of ropeway bench") ||
-			a.Next == "" {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := Read(file + ".missing"); err == nil {
-		t.Error("a file that is not there")
-	}
-}
-
-// TestHTML proves that the page is whole: every plot well-formed and inside its frame, every case in the table, nothing
-// from elsewhere.
-func TestHTML(t *testing.T) {
-	r := sampleResult()
-	var b bytes.Buffer
-	if err := r.WriteHTML(&b); err != nil {
-		t.Fatal(err)
-	}
-	text := b.String()
-	for _, want := range []string{"a &lt;CPU&gt;", "prefers-color-scheme: dark", "Host to device, by size",
-		"Batches, by size of a segment",
-		"By number of streams", "By number of devices", "memcpy, all CPUs", "needs 2 devices"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q", want)
-		}
-	}
-	if strings.Contains(text, "http:") || strings.Contains(text, "https:") || strings.Contains(text, "NaN") ||
-		strings.Contains(text, "Inf") {
-		t.Error("it needs something else, or has numbers that are none")
-	}
-	if n := strings.Count(text, "<tr>"); n != len(r.Points)+1 {
-		t.Errorf("%d rows", n)
-	}
-	plots := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1)
-	if len(plots) != 7 {
-		t.Errorf("%d plots", len(plots))
-	}
-	for _, plot := range plots {
-		d := xml.NewDecoder(strings.NewReader(plot))
-		dots := 0
-		for {
-			token, err := d.Token()
-			if err == io.EOF {
-				break
+			rounds++
+		case *benchfmt.UnitMetadata:
+			if rec.Unit != "x-memcpy" || rec.Key != "better" || rec.Value != "higher" {
+				t.Errorf("%+v", rec)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if e, ok := token.(xml.StartElement); ok && e.Name.Local == "circle" {
-				dots++
-				for _, a := range e.Attr {
-					var v float64
-					json.Unmarshal([]byte(a.Value), &v)
-					if a.Name.Local == "cx" && (v < left || v > chartWidth-right) || a.Name.Local == "cy" &&
-						(v < top || v > chartHeight-below) {
-						t.Errorf("%s=%s is outside", a.Name.Local, a.Value)
-					}
-				}
-			}
-		}
-		if dots < 2 {
-			t.Errorf("%d dots", dots)
+		default:
+			t.Errorf("%v", rec)
 		}
 	}
-}
-
-// TestScale proves that both axes are logarithmic.
-func TestScale(t *testing.T) {
-	s := scale{1, 10000, 100, 400}
-	for v, want := range map[float64]float64{1: 100, 10: 200, 100: 300, 10000: 500} {
-		if got := s.of(v); math.Abs(got-want) > 1e-9 {
-			t.Errorf("%g is at %g", v, got)
-		}
-	}
-	if got := decades(0.3, 30); !slices.Equal(got, []float64{0.5, 1, 2, 5, 10, 20}) {
-		t.Errorf("%v", got)
-	}
-	if got := decades(0.01, 99); !slices.Equal(got, []float64{0.01, 0.1, 1, 10}) {
-		t.Errorf("%v", got)
-	}
-}
-
-// TestChanges proves that a comparison names what changed, and all if asked.
-func TestChanges(t *testing.T) {
-	random := rand.New(rand.NewPCG(6, 1))
-	before := synthetic(random, noises["quiet"], 10, never)
-	after := synthetic(random, noises["quiet"], 10, func(c Case) float64 {
-		if c.Direction == PeerToPeer {
-			return 0.5
-		}
-		return 0
-	})
-	c, err := Compare(before, after, DefaultThreshold, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	c.WriteTable(&ui.Output{W: &b}, false)
-	text := b.String()
-	if !strings.Contains(text, "\np2p ") || strings.Contains(text, "\nh2d pinned") ||
-		!strings.Contains(text, "slower: ") {
-		t.Error(text)
-	}
-	b.Reset()
-	c.WriteTable(&ui.Output{W: &b}, true)
-	if n := strings.Count(b.String(), "\nh2d pinned"); n < 7 {
-		t.Errorf("%d lines of what did not change in\n%s", n, b.String())
-	}
-	for line := range strings.Lines(text) {
-		if len(line) > 81 {
-			t.Errorf("%d columns: %q", len(line)-1, line)
-		}
+	if err := in.Err(); err != nil || rounds != (len(r.Points)-1)*r.Rounds {
+		t.Errorf("%d rounds, %v", rounds, err)
 	}
 }

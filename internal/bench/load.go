@@ -126,7 +126,7 @@ func (l *load) submit(turn int) error {
 }
 
 // sample copies once, on all loads, and reports how long that took, the waiting included.
-func (s *setting) sample(ctx context.Context, slowdown float64) (time.Duration, error) {
+func (s *setting) sample(ctx context.Context) (time.Duration, error) {
 	s.turn = 1 - s.turn
 	start := time.Now()
 	err := s.submit()
@@ -135,14 +135,7 @@ func (s *setting) sample(ctx context.Context, slowdown float64) (time.Duration, 
 			err = l.stream.Synchronize(ctx)
 		}
 	}
-	took := time.Since(start)
-	if slowdown > 0 {
-		until := took + time.Duration(float64(took)*slowdown)
-		for took < until {
-			took = time.Since(start)
-		}
-	}
-	return max(took, 1), err
+	return max(time.Since(start), 1), err
 }
 
 // submit queues the work of all loads. Copies of pageable memory return when they are over: loads of those need

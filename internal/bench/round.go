@@ -12,10 +12,9 @@ import (
 
 // Spec is what a round is asked to do. It is also what a process that does one reads.
 type Spec struct {
-	Cases    []Case        `json:"cases"`
-	Seed     uint64        `json:"seed"`     // decides on the order of the cases
-	Time     time.Duration `json:"time"`     // for a case, at least; a few samples are taken in any case
-	Slowdown float64       `json:"slowdown"` // 0.1: every copy is made to take 10% longer
+	Cases []Case        `json:"cases"`
+	Seed  uint64        `json:"seed"` // decides on the order of the cases
+	Time  time.Duration `json:"time"` // for a case, at least; a few samples are taken in any case
 
 	tamper func(Case, []byte) // sees what was copied before it is compared; for tests
 }
@@ -93,7 +92,7 @@ func (r *roundMemory) measure(ctx context.Context, m memcpy, spec *Spec, got *Me
 	}
 	var ours, one, all []time.Duration
 	sample := func() error {
-		took, err := s.sample(ctx, spec.Slowdown)
+		took, err := s.sample(ctx)
 		if err != nil {
 			return r.skip(err)
 		}

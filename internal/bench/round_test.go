@@ -3,9 +3,9 @@ package bench
 import (
 	"context"
 	"errors"
+	"ropeway/internal/testenv"
 	"ropeway/internal/ui"
 	"testing"
-	"time"
 
 	"ropeway"
 )
@@ -14,9 +14,7 @@ import (
 func open(t *testing.T, options ...ropeway.Option) *ropeway.Runtime {
 	t.Helper()
 	rt, err := ropeway.Open(append([]ropeway.Option{ropeway.WithDevices(2), ropeway.WithLogger(nil)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := rt.Close(); err != nil {
 			t.Error(err)
@@ -49,9 +47,7 @@ func TestRun(t *testing.T) {
 			}
 			steps++
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if r.Driver != "soft" || r.Product != "A2" || r.Devices != 2 || r.Limit <= 0 || r.Memcpy == "" ||
 		r.Machine.CPUs < 1 || r.Ropeway != "v1" {
 		t.Errorf("%+v", r)
@@ -74,9 +70,7 @@ func TestSkipped(t *testing.T) {
 	axes.Sizes = []int{4096}
 	r, err := Run(t.Context(), Options{Cases: axes.Cases(), Rounds: 1,
 		Round: inProcess(t, ropeway.WithProduct(ropeway.Product310, ropeway.EP), ropeway.WithDevices(1))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, p := range r.Points {
 		want := ""
 		switch {
@@ -95,9 +89,7 @@ func TestSkipped(t *testing.T) {
 func TestVerify(t *testing.T) {
 	cases := small().Cases()
 	r, err := openMemory(open(t), cases)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for i, c := range cases {
 		sample, at := 0, 0
 		err := r.measure(t.Context(), memcpy{}, &Spec{Cases: cases, tamper: func(_ Case, b []byte) {
@@ -122,30 +114,6 @@ func TestStale(t *testing.T) {
 				t.Fatalf("byte %d of %d is the same in both places", i, n)
 			}
 		}
-	}
-}
-
-// TestSlowdown proves that a run can be slowed by a known part: a sample takes that much longer than it would.
-func TestSlowdown(t *testing.T) {
-	s := &setting{Case: Case{Memory: Pinned}}
-	took, err := s.sample(t.Context(), 0)
-	if err != nil || took <= 0 {
-		t.Fatal(took, err)
-	}
-	r := open(t)
-	room, err := openMemory(r, []Case{{HostToDevice, Pageable, 3 * mib, 0, 1, 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err = room.prepare(Case{HostToDevice, Pageable, 3 * mib, 0, 1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	start := time.Now()
-	took, err = s.sample(t.Context(), 3)
-	if passed := time.Since(start); err != nil || took > passed || took < passed/2 {
-		t.Errorf("%v of %v, %v", took, passed, err)
 	}
 }
 

@@ -1,15 +1,17 @@
 package bench
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
-	"ropeway/internal/readfile"
+	"golang.org/x/perf/benchfmt"
+	"golang.org/x/perf/benchmath"
+
 	"ropeway/internal/ui"
 )
 
@@ -21,9 +23,6 @@ func (r *Result) WriteTable(o *ui.Output) {
 	o.Line("%s, %d CPUs", r.Machine.CPU, r.Machine.CPUs)
 	o.Line("limit %.1f GB/s, the most that all CPUs copied in this run", r.Limit/1e9)
 	o.Line("every copy verified, %s in all", ui.Bytes(uint64(r.Verified)))
-	if r.Slowdown > 0 {
-		o.Line("slowed by %.0f%% on purpose", r.Slowdown*100)
-	}
 	o.Line("")
 	o.Line("%s", o.Bold(tableColumns.Row("COPY", "SIZE", "A COPY", "GB/s", "+-", "MEMCPY", "ALL", "LIMIT")))
 	last := ""
@@ -74,6 +73,36 @@ func (p *Point) CopyTime() time.Duration {
 	return time.Duration(float64(p.Size*1e9) / p.Speed().Median)
 }
 
+// Speed is bytes a second, over the rounds.
+type Speed struct{ Median, Low, High float64 } // with a 95% confidence interval
+
+// Speed returns the speed of copying through ropeway.
+func (p *Point) Speed() Speed {
+	values := make([]float64, len(p.Seconds))
+	for i, s := range p.Seconds {
+		values[i] = float64(p.Bytes()) / s
+	}
+	s := summary(values)
+	low, high := s.Lo, s.Hi
+	if math.IsInf(low, 0) || math.IsInf(high, 0) { // too few rounds
+		low, high = slices.Min(values), slices.Max(values)
+	}
+	return Speed{s.Center, low, high}
+}
+
+// Ratio returns the median, over the rounds, of how many times faster ropeway was than what is given.
+func (p *Point) Ratio(to []float64) float64 {
+	values := make([]float64, len(to))
+	for i := range to {
+		values[i] = to[i] / p.Seconds[i]
+	}
+	return summary(values).Center
+}
+
+func summary(values []float64) benchmath.Summary {
+	return benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), 0.95)
+}
+
 // number has three digits that count, at most.
 func number(v float64) string {
 	switch {
@@ -101,121 +130,32 @@ func shortTime(d time.Duration) string {
 	return fmt.Sprintf("%d ns", d.Nanoseconds())
 }
 
-// WriteCSV writes one line a case, with a head.
-func (r *Result) WriteCSV(w io.Writer) error {
-	c := csv.NewWriter(w)
-	c.Write([]string{"direction", "memory", "size", "segment", "streams", "devices", "rounds", "gb_per_second", "low",
-		"high", "seconds_per_copy",
-		"to_memcpy", "to_memcpy_all", "to_limit", "skipped"})
-	float := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+// WriteGo writes every round in the format of Go's benchmarks, which benchstat compares.
+func (r *Result) WriteGo(w io.Writer) error {
+	out := benchfmt.NewWriter(w)
+	err := out.Write(&benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: toMemcpy, Key: "better"},
+		OrigUnit: toMemcpy, Value: "higher"})
+	config := func(key, value string) benchfmt.Config {
+		return benchfmt.Config{Key: key, Value: []byte(value), File: true}
+	}
+	about := []benchfmt.Config{config("cpu", r.Machine.CPU), config("cpus", strconv.Itoa(r.Machine.CPUs)),
+		config("driver", r.Driver), config("product", r.Product), config("memcpy", r.Memcpy)}
 	for i := range r.Points {
 		p := &r.Points[i]
-		row := []string{p.Direction, p.Memory, strconv.Itoa(p.Size), strconv.Itoa(p.Segment), strconv.Itoa(p.Streams),
-			strconv.Itoa(p.Devices)}
-		if p.Skipped != "" {
-			row = append(row, "0", "", "", "", "", "", "", "", p.Skipped)
-		} else {
-			s := p.Speed()
-			row = append(row, strconv.Itoa(r.Rounds), float(s.Median/1e9), float(s.Low/1e9), float(s.High/1e9),
-				float(float64(p.Size)/s.Median),
-				float(p.Ratio(p.Memcpy)), float(p.Ratio(p.MemcpyAll)), float(s.Median/r.Limit), "")
+		name := fmt.Sprintf("Copy/dir=%s/mem=%s/size=%d/segment=%d/streams=%d/devices=%d",
+			p.Direction, p.Case.Memory, p.Size, p.Segment, p.Streams, p.Devices)
+		for round, seconds := range p.Seconds {
+			values := []benchfmt.Value{
+				{Value: seconds * float64(p.Size) / float64(p.Bytes()), Unit: "sec/op"},
+				{Value: float64(p.Bytes()) / seconds, Unit: "B/s"},
+				{Value: p.Memcpy[round] / seconds, Unit: toMemcpy},
+			}
+			err = errors.Join(err, out.Write(&benchfmt.Result{Config: about, Name: benchfmt.Name(name), Iters: 1,
+				Values: values}))
 		}
-		c.Write(row)
 	}
-	c.Flush()
-	return c.Error()
+	return err
 }
 
-// WriteJSON writes all there is; [Read] reads it.
-func (r *Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(r)
-}
-
-// Read reads a result that [Result.WriteJSON] wrote.
-func Read(file string) (*Result, error) {
-	text, err := readfile.Bounded(file, readfile.Text)
-	if err != nil {
-		return nil, &ui.Advice{Err: err, Next: "measure one: ropeway bench --json=" + file}
-	}
-	r := new(Result)
-	err = json.Unmarshal(text, r)
-	if err == nil {
-		r.clean()
-		err = r.check()
-	}
-	if err == nil && len(r.Points) == 0 {
-		err = errors.New("there are no points in it")
-	}
-	if err != nil {
-		return nil, &ui.Advice{Err: fmt.Errorf("%s is no result of ropeway bench: %w", file, err),
-			Next: "write one with: ropeway bench --json=" + file}
-	}
-	return r, nil
-}
-
-var changeColumns = ui.Columns{38, -8, -8, -8, -18}
-
-// WriteTable writes the comparison for people: what changed, or everything.
-func (c *Comparison) WriteTable(o *ui.Output, everything bool) {
-	what := "speeds"
-	if c.By == ByMemcpy {
-		what = "ratios to memcpy"
-	}
-	o.Line("compared: %s; a change counts from %.3g%% on", what, c.Threshold*100)
-	for _, n := range c.Notes {
-		o.Line("note: %s", n)
-	}
-	var rows []string
-	for _, ch := range c.Changes {
-		if ch.Verdict == Same && !everything && ch.What != "everything" {
-			continue
-		}
-		old, now := "", ""
-		if ch.Cases == 1 {
-			old, now = number(ch.Old/1e9), number(ch.New/1e9)
-		}
-		row := changeColumns.Row(ch.What, old, now, percent(ch.Ratio), percent(ch.Low)+" to "+percent(ch.High))
-		switch ch.Verdict {
-		case Slower:
-			row = o.Bad(row)
-		case Faster:
-			row = o.Good(row)
-		}
-		rows = append(rows, row)
-	}
-	if len(rows) > 0 {
-		o.Line("")
-		o.Line("%s", o.Bold(changeColumns.Row("COPY", "GB/s", "NOW", "CHANGE", "95% INTERVAL")))
-		for _, row := range rows {
-			o.Line("%s", row)
-		}
-		o.Line("")
-	}
-	o.Line("%s", c.lastLine(o))
-}
-
-// lastLine is the answer.
-func (c *Comparison) lastLine(o *ui.Output) string {
-	if c.Verdict == Same {
-		return o.Good("no change")
-	}
-	cases := 0
-	for _, ch := range c.Changes {
-		if ch.Cases == 1 {
-			cases++
-		}
-	}
-	text := fmt.Sprintf("%s: %d of %d cases are slower and %d faster by themselves", c.Verdict, c.Slower,
-		cases, c.Faster)
-	if all := c.Changes[0]; all.Cases > 1 && all.Verdict == c.Verdict {
-		text += fmt.Sprintf(", everything %s", percent(all.Ratio))
-	}
-	if c.Verdict == Slower {
-		return o.Bad(text)
-	}
-	return o.Good(text)
-}
-
-func percent(ratio float64) string { return fmt.Sprintf("%+.1f%%", 100*(ratio-1)) }
+// toMemcpy is the unit of speeds as multiples of memcpy's, measured in the same round.
+const toMemcpy = "x-memcpy"

@@ -40,13 +40,13 @@ func (c *Checker) Complete(addr uintptr, n uint64) {
 	c.judge.know(k)
 }
 
-// Findings returns the number of different findings so far, without notes.
+// Findings returns the number of different findings so far, without notes and those that a suppression describes.
 func (c *Checker) Findings() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
 	for _, f := range c.report.kept {
-		if f.Severity != finding.Notice {
+		if f.Counts() {
 			n++
 		}
 	}
@@ -60,8 +60,8 @@ func (c *Checker) Tell(change int) {
 	c.report.telling += change
 }
 
-// News returns the text of the findings since the last call, including repeated ones; "" if there are none. Notes do
-// not count.
+// News returns the text of the findings since the last call, including repeated ones; "" if there are none. Notes and
+// those that a suppression describes do not count.
 func (c *Checker) News() string {
 	var news []finding.Finding
 	c.mu.Lock()
@@ -72,7 +72,7 @@ func (c *Checker) News() string {
 		again := *f
 		again.Count -= c.report.told[i]
 		c.report.told[i] = f.Count
-		if again.Count > 0 && f.Severity != finding.Notice {
+		if again.Count > 0 && f.Counts() {
 			news = append(news, again)
 		}
 	}
@@ -90,7 +90,7 @@ func layout() finding.Layout {
 	return finding.Layout{Dir: dir, Sources: &finding.Sources{}}
 }
 
-// Report returns the findings so far as a JSON array, each with its text.
+// Report returns the findings so far as a JSON array, each with its text, without those that a suppression describes.
 func (c *Checker) Report() []byte {
 	type entry struct {
 		finding.Finding
@@ -99,7 +99,9 @@ func (c *Checker) Report() []byte {
 	list := []entry{}
 	c.mu.Lock()
 	for _, f := range c.report.kept {
-		list = append(list, entry{Finding: *f})
+		if !f.Known {
+			list = append(list, entry{Finding: *f})
+		}
 	}
 	c.mu.Unlock()
 	l := layout()

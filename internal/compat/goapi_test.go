@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 const root = "../.."
@@ -54,9 +56,7 @@ func TestRecordGo(t *testing.T) {
 	var lines []string
 	for _, p := range ours {
 		pkg, err := imports.Import(p.ImportPath)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		lines = append(lines, surface(p.Module.Path, pkg)...)
 	}
 	if len(ours) < 5 || len(lines) < 200 {
@@ -72,9 +72,7 @@ func list(t *testing.T, args ...string) (all []listed) {
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p listed
 		if err := d.Decode(&p); err == io.EOF {

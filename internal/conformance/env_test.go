@@ -19,6 +19,7 @@ import (
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // env is a runtime of its own, on four small software devices or on GPUs, with a thread th that has device 0 set.
@@ -68,9 +69,7 @@ func newEnv(t *testing.T, m machine) *env {
 func makeEnv(t *testing.T, m machine) *env {
 	t.Helper()
 	p, err := product.Find(m.product, m.form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if m.devices == 0 {
 		m.devices = 4
 	}
@@ -104,7 +103,7 @@ func makeEnv(t *testing.T, m machine) *env {
 func (e *env) on(m machine) *env { e.Helper(); return makeEnv(e.T, m) }
 
 // bare is another env whose thread has no context.
-func (e *env) bare() *env { e.Helper(); return e.on(machine{bare: true}) }
+func bare(e *env) *env { e.Helper(); return e.on(machine{bare: true}) }
 
 // stranger is a thread of the same process without a context.
 func (e *env) stranger() *core.Thread { return e.rt.NewThread(2) }

@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/process"
+	"ropeway/internal/testenv"
 )
 
 func init() {
@@ -62,7 +63,7 @@ func init() {
 		if text := e.sibling().GetRecentErrMsg(); text != "" {
 			e.Errorf("another thread reads %q", text)
 		}
-		in := e.rt.ThreadIn(e.here())
+		in := e.rt.ThreadIn(here(e))
 		in.Done(in.CreateStream(nil))
 		if text := in.GetRecentErrMsg(); text != "" {
 			e.Errorf("a thread that remembers nothing reads %q", text)
@@ -89,9 +90,7 @@ func init() {
 func TestErrMsgMode(t *testing.T) {
 	e := newEnv(t, machine{})
 	file := filepath.Join(t.TempDir(), "acl.json")
-	if err := os.WriteFile(file, []byte(`{"err_msg_mode": "1"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, []byte(`{"err_msg_mode": "1"}`), 0o600))
 	e.ok(process.Init(e.th, cstr(file)))
 	other := e.sibling()
 	other.Done(other.CreateStream(nil))

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unsafe"
 
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/abi"
@@ -29,8 +30,12 @@ import (
 )
 
 // TestRandomPrograms runs random programs, some of whose tasks fail. Every byte and every code must be that of the
-// model, none may hang, and no object may be left. capi/test runs such programs through the C library.
+// model, none may hang, and no object, goroutine, file or mapping may be left. capi/test runs such programs through the
+// C library, as long as one wants.
 func TestRandomPrograms(t *testing.T) {
+	if !coretest.OnGPU {
+		defer leavesNothing(t)()
+	}
 	n := 200
 	if testing.Short() {
 		n = 40
@@ -41,6 +46,28 @@ func TestRandomPrograms(t *testing.T) {
 		p := randprog.Generate(seed, 20+int(seed%500), true)
 		if !t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { runProgram(t, p) }) {
 			return
+		}
+	}
+}
+
+// leavesNothing returns a function that fails the test if the process has other goroutines, files or mappings of
+// devices than now.
+func leavesNothing(t *testing.T) func() {
+	t.Helper()
+	mappings := func() int {
+		text, err := os.ReadFile("/proc/self/maps")
+		testenv.OK(t, err)
+		return strings.Count(string(text), "ropeway")
+	}
+	goroutines, files, mapped := goleak.IgnoreCurrent(), coretest.OpenFiles(t), mappings()
+	return func() {
+		t.Helper()
+		goleak.VerifyNone(t, goroutines)
+		if n := coretest.OpenFiles(t); n != files {
+			t.Errorf("%d files are open, %d were before", n, files)
+		}
+		if n := mappings(); n != mapped {
+			t.Errorf("%d mappings of devices, %d were before", n, mapped)
 		}
 	}
 }
@@ -72,9 +99,7 @@ type interpreter struct {
 
 func runProgram(t *testing.T, p *randprog.Program) {
 	prod, err := product.Find(p.Product, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	in := &interpreter{T: t, p: p, slots: make([]uint64, p.Slots), returned: make([]int, p.Threads),
 		blocks: map[uint64][]byte{}}
 	in.moved = sync.NewCond(&in.mu)
@@ -219,9 +244,7 @@ func (in *interpreter) call(th *core.Thread, name string, a []uint64) *core.Erro
 		*pointer[uint64](a[0]) = a[1]
 	case "malloc":
 		b, err := unix.Mmap(-1, 0, int(a[1]), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-		if err != nil {
-			in.Fatal(err)
-		}
+		testenv.OK(in, err)
 		*pointer[uint64](a[0]) = address(&b[0])
 		in.mu.Lock()
 		defer in.mu.Unlock()

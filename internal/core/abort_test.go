@@ -22,13 +22,9 @@ import (
 func newFaulty(t *testing.T) (*core.Runtime, *core.Thread, *faulty.Driver) {
 	t.Helper()
 	p, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 2, Memory: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f := faulty.Wrap(d)
 	rt := core.New(core.Options{Driver: f, Product: p})
 	t.Cleanup(func() {
@@ -81,10 +77,11 @@ func TestAbortHammer(t *testing.T) {
 	}
 	all.Go(func() {
 		th := in(t, rt, 20)
-		for i := 0; !done.Load(); i++ {
+		for i := range 500 {
 			fine(t, th.StreamAbort(streams[i%2]))
 			time.Sleep(200 * time.Microsecond)
 		}
+		done.Store(true)
 	})
 	for i := range 2 {
 		th := rt.NewThread(uint32(30 + i))
@@ -95,8 +92,6 @@ func TestAbortHammer(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(300 * time.Millisecond)
-	done.Store(true)
 	// The unserved stream may be held by a callback that came after the last abort.
 	finished := make(chan struct{})
 	go func() { all.Wait(); close(finished) }()
@@ -211,9 +206,7 @@ func TestAbortSeenLate(t *testing.T) {
 		abi.ErrRTDeviceTaskAbort: func(th *core.Thread, _ core.Handle) *core.Error { return th.DeviceTaskAbort(0, 0) },
 	} {
 		d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		p, _ := product.Find("A2", "")
 		slow := make(chan struct{})
 		rt := core.New(core.Options{Driver: tardyDriver{d, slow}, Product: p})
@@ -252,7 +245,7 @@ func TestExceptionCallbackMaySynchronize(t *testing.T) {
 	select {
 	case err := <-got:
 		oneOf(t, err, abi.ErrRTSysDma)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it waits for itself")
 	}
 	fine(t, th.SynchronizeStream(s))

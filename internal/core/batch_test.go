@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // inbox is a driver that carries no batch out: it only takes note of them.
@@ -77,13 +78,9 @@ const batchRoom = 96 << 20
 func newBatchBed(t testing.TB, name string) *batchBed {
 	t.Helper()
 	p, err := product.Find(name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 2 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b := &batchBed{box: &inbox{Driver: d, keep: true}}
 	rt := core.New(core.Options{Driver: b.box, Product: p})
 	t.Cleanup(func() {

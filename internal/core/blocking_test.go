@@ -33,13 +33,9 @@ const blockingBytes = 256 << 10 // more than a submitter copies itself
 func newBlocking(t *testing.T, name string) *blockingWorld {
 	t.Helper()
 	p, err := product.Find(name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	w := &blockingWorld{T: t, drv: faulty.Wrap(d), pageable: make([]byte, 64)}
 	w.rt = core.New(core.Options{Driver: w.drv, Product: p, Blocking: true})
 	t.Cleanup(func() {

@@ -16,6 +16,7 @@ import (
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // plain is a driver that has nothing but what every driver has.
@@ -27,13 +28,9 @@ func (d plain) Caps() driver.Caps { return driver.Caps{Base: d} }
 func onPlain(t *testing.T) *core.Thread {
 	t.Helper()
 	p, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 256 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	rt := core.New(core.Options{Driver: plain{d}, Product: p})
 	t.Cleanup(func() {
 		if err := rt.Close(); err != nil {
@@ -261,13 +258,9 @@ func (k *kindsSeen) Ran(int32, uint32, int64, int64, observe.Result) {}
 // TestComputingIsObserved proves what a tracer receives about tasks that compute, and about managed memory.
 func TestComputingIsObserved(t *testing.T) {
 	p, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	k := &kindsSeen{}
 	rt := core.New(core.Options{Driver: d, Product: p, Probe: core.Probe{Trace: k}})
 	th := rt.NewThread(1)

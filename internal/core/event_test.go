@@ -239,13 +239,9 @@ func (q slowQueue) Submit(op driver.Op) {
 // stream does not refer to the record, which comes after it.
 func TestEventRecordInTwoThreads(t *testing.T) {
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	p, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	slow := &slowDriver{Driver: d}
 	rt := core.New(core.Options{Driver: slow, Product: p})
 	defer rt.Close()

@@ -14,19 +14,16 @@ import (
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // logging is a thread of a runtime with one device that logs to w from a level on.
 func logging(t *testing.T, w io.Writer, level slog.Level) *core.Thread {
 	t.Helper()
 	p, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	timeless := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}

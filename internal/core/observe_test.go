@@ -118,13 +118,9 @@ func newObserved(t *testing.T) (*core.Runtime, *counted) {
 func newTraced(t *testing.T, c *counted) (*core.Runtime, *counted) {
 	t.Helper()
 	p, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	c.tasks, c.ended = map[observe.At]int{}, map[observe.At]int{}
 	return core.New(core.Options{Driver: d, Product: p, Probe: core.Probe{Trace: c}}), c
 }
@@ -177,9 +173,7 @@ func TestObservedOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := rt.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, rt.Close())
 	if len(c.tasks) < 1000 || c.dropped == 0 || c.tooEarly != 0 || c.closed.Load() != 1 {
 		t.Errorf("%d tasks, %d dropped, %d ended before they were submitted, closed %d times", len(c.tasks), c.dropped,
 			c.tooEarly, c.closed.Load())

@@ -10,6 +10,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // TestPoolDroppedWait proves that a wait for an event that is dropped before the call that submitted it returns does
@@ -22,9 +23,7 @@ func TestPoolDroppedWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			soft, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			d := &slowDriver{Driver: soft}
 			p, _ := product.Find("A2", "")
 			rt := core.New(core.Options{Driver: d, Product: p})

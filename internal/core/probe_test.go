@@ -7,6 +7,7 @@ import (
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // hooks is a checker that only learns that the runtime ends.
@@ -30,15 +31,11 @@ func (s *sitesAsked) Close() error { s.closed++; return nil }
 // reached, each alone and both together, and that what a tracer wants is asked once.
 func TestProbe(t *testing.T) {
 	p, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, checked := range []bool{false, true} {
 		for _, traced := range []bool{false, true} {
 			d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			o := core.Options{Driver: d, Product: p}
 			h, s := &hooks{}, &sitesAsked{}
 			times := map[bool]int{true: 1}

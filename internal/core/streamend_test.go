@@ -9,6 +9,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // countingDriver counts the queues of its devices that are open.
@@ -48,9 +49,7 @@ func (q *countingQueue) Close() {
 // TestStreamsCloseQueues proves that a stream closes its queue when it goes, in whichever way that is.
 func TestStreamsCloseQueues(t *testing.T) {
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	p, _ := product.Find("A2", "")
 	var open atomic.Int32
 	rt := core.New(core.Options{Driver: countingDriver{d, &open}, Product: p})

@@ -7,19 +7,16 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // TestTaskNumbersWrap proves that what compares tasks of a stream goes on when 1<<32 of them were submitted, of which
 // programs see 32 bits.
 func TestTaskNumbersWrap(t *testing.T) {
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	p, err := product.Find("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	rt := New(Options{Driver: d, Product: p})
 	defer rt.Close() //nolint:errcheck // the streams have failed tasks
 	th := rt.NewThread(1)

@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 func hugeProp() *abi.PhysicalMemProp {
@@ -95,13 +96,9 @@ func (d *slowRelease) Release(addr uintptr) error {
 // are gone at once, and that they are back if the driver refuses.
 func TestReleaseBesides(t *testing.T) {
 	p, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	sd, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d := &slowRelease{sd, make(chan struct{}), make(chan struct{}), true}
 	rt := core.New(core.Options{Driver: d, Product: p})
 	th := rt.NewThread(1)

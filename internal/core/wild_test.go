@@ -9,6 +9,7 @@ import (
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
+	"ropeway/internal/testenv"
 )
 
 // wildIn is the address f panics with, because it cannot be memory of the program; 0 if f returns.
@@ -109,7 +110,5 @@ func TestCountTooLarge(t *testing.T) {
 	if wildIn(func() { core.ArrayOf(th, &b[0], uint64(len(b))) }) != 0 {
 		t.Error("a list of which a part is registered was refused")
 	}
-	if err := th.Runtime.Driver.Unregister(core.AddressOf(&b[0])); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, th.Runtime.Driver.Unregister(core.AddressOf(&b[0])))
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // The code that a call returns to, as gcc and clang write it, and whether it drops the value. Each part is a frame of
@@ -67,9 +69,7 @@ func TestBy(t *testing.T) {
 			var returns []uintptr
 			for i, text := range c.code {
 				b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				frames = append(frames, b)
 				returns = append(returns, uintptr(i+1)*apart)
 			}

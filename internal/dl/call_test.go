@@ -4,21 +4,19 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestCall proves that a call by address passes its words on and allocates nothing.
 func TestCall(t *testing.T) {
 	l, err := Open("libc.so.6")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := l.Symbol("no_such_symbol"); err == nil {
 		t.Error("a symbol that is not there has an address")
 	}
 	abs, err := l.Symbol("labs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if got := Call(abs, ^uintptr(6)); got != 7 {
 		t.Errorf("labs(-7) = %d", got)
 	}
@@ -31,13 +29,9 @@ func TestCall(t *testing.T) {
 // that nothing is allocated.
 func TestCallInt(t *testing.T) {
 	l, err := Open("libc.so.6")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	abs, err := l.Symbol("abs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if got := CallInt(abs, ^uintptr(6)); got != 7 {
 		t.Errorf("abs(-7) = %d", got)
 	}
@@ -45,9 +39,7 @@ func TestCallInt(t *testing.T) {
 		t.Errorf("a call allocates %v times", n)
 	}
 	print, err := l.Symbol("snprintf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text := cText("%d %d %d %d %d %d %d %d %d %d %d")
 	out := make([]byte, 64)
 	n := CallInt(print, cAddr(out), uintptr(len(out)), cAddr(text), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
@@ -73,9 +65,7 @@ func TestCallInt(t *testing.T) {
 // they began.
 func TestCallIntAmongOthers(t *testing.T) {
 	abs, err := Process().Symbol("abs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var deep func(n int) int32
 	deep = func(n int) int32 {
 		if n == 0 {
@@ -101,9 +91,7 @@ func TestCallIntAmongOthers(t *testing.T) {
 
 func BenchmarkCall(b *testing.B) {
 	abs, err := Process().Symbol("abs")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	b.Run("Call", func(b *testing.B) {
 		for b.Loop() {
 			Call(abs, 1, 2, 3, 4)

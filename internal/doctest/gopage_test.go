@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestGoPage follows docs/go.md: a module of its own uses this one by replace, by vendor and by a workspace,
@@ -14,18 +16,12 @@ import (
 // go.mod files of modules that only other systems need, so they are fetched where they are missing.
 func TestGoPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "go.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	above, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	work := t.TempDir()
 	clone := filepath.Join(work, "clone")
-	if err := os.Symlink(above, clone); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Symlink(above, clone))
 	environment := []string{"WORK=" + work, "HOME=" + os.Getenv("HOME"), "GOSUMDB=off", "GOFLAGS=", "GOWORK="}
 	runPage(t, clone, work, read("docs/go.md", string(text)).steps(), environment...)
 
@@ -58,8 +54,6 @@ func TestGoPage(t *testing.T) {
 	}
 
 	mine("mod", "vendor")
-	if err := os.Remove(clone); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(clone))
 	mine("build", "-o", os.DevNull, ".") // without the clone
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 var (
@@ -35,9 +37,7 @@ func TestLinks(t *testing.T) {
 	for _, p := range pages(t) {
 		name := filepath.Join(root, p.name)
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(string(text), ""), -1) {
 			to, place, _ := strings.Cut(m[1], "#")
 			if strings.Contains(to, "://") {
@@ -56,9 +56,7 @@ func TestLinks(t *testing.T) {
 			}
 			if known[target] == nil {
 				there, err := os.ReadFile(target)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				known[target] = anchors(string(there))
 			}
 			if !known[target][place] {
@@ -72,9 +70,7 @@ func TestLinks(t *testing.T) {
 // twice.
 func TestGlossary(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/glossary.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	seen := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^\| \*([^|]+?)\*.*\|(.*)\|$`).FindAllStringSubmatch(string(text), -1) {
 		if seen[m[1]] {
@@ -95,9 +91,7 @@ func TestGlossary(t *testing.T) {
 // TestIndexHasAll: docs/index.md leads to every page.
 func TestIndexHasAll(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/index.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var linked []string
 	for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 		linked = append(linked, m[1])

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // aroundQueue is what docs/new-driver.md leaves out of its simplest driver.
@@ -42,9 +44,7 @@ func (q *queue) dropped(number uint64) bool {
 // TestNewDriverCompiles: the queue that docs/new-driver.md shows is Go that fits the interface of today.
 func TestNewDriverCompiles(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/new-driver.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, queue, found := strings.Cut(string(text), "```go\ntype queue struct")
 	queue, _, ended := strings.Cut(queue, "\n```\n")
 	if !found || !ended {
@@ -52,22 +52,14 @@ func TestNewDriverCompiles(t *testing.T) {
 	}
 	dir := t.TempDir()
 	source := filepath.Join(dir, "simplest.go")
-	if err := os.WriteFile(source, []byte(aroundQueue+"type queue struct"+queue+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(source, []byte(aroundQueue+"type queue struct"+queue+"\n"), 0o644))
 	// The go command takes it for a package of this module, which alone may import internal ones.
 	inModule, err := filepath.Abs("simplest/simplest.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{inModule: source}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, overlay, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, overlay, 0o644))
 	if out, err := exec.Command("go", "build", "-overlay", file, "./simplest").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

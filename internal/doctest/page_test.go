@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // root is the repository.
@@ -109,13 +111,9 @@ func pages(t *testing.T) []*page {
 	var all []*page
 	for _, name := range names {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		rel, err := filepath.Rel(root, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		all = append(all, read(filepath.ToSlash(rel), string(text)))
 	}
 	return all
@@ -187,9 +185,7 @@ func (p *proof) check(t *testing.T, at string, wanted ...string) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		all.Write(text)
 	}
 	for _, name := range p.tests {

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // TestReadme: README.md names the products there are and stays short. spec/gen writes its other numbers.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	names := product.Names()
 	last := len(names) - 1
 	want := fmt.Sprintf("one of %d products: %s or %s.", len(names), strings.Join(names[:last], ", "), names[last])

@@ -58,9 +58,7 @@ func toolkit(t *testing.T) string {
 	}
 	if given := os.Getenv("ROPEWAY_TEST_TOOLKIT"); given != "" {
 		dir, err := filepath.Abs(given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return dir
 	}
 	built.once.Do(func() {
@@ -82,17 +80,11 @@ func toolkit(t *testing.T) string {
 func clone(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "ropeway")
-	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(root, "examples"))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(root, "examples"))))
 	above, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, name := range []string{"Makefile", "LICENSE", "tools", "python", "capi"} {
-		if err := os.Symlink(filepath.Join(above, name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Symlink(filepath.Join(above, name), filepath.Join(dir, name)))
 	}
 	copied := exec.Command("cp", "-R", toolkit(t)+"/.", filepath.Join(dir, "dist"))
 	if out, err := copied.CombinedOutput(); err != nil {
@@ -110,9 +102,7 @@ func python(t *testing.T, script string) string {
 	t.Helper()
 	testenv.Need(t, "python3")
 	first, err := exec.LookPath("python3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	script = strings.ReplaceAll(script, "-m venv", "-m ensurepip")
 	missing := ""
 	for _, name := range []string{first, "/usr/bin/python3"} {
@@ -127,9 +117,7 @@ func python(t *testing.T, script string) string {
 		}
 		dir := t.TempDir()
 		run := []byte("#!/bin/sh\nexec " + name + " \"$@\"\n")
-		if err := os.WriteFile(filepath.Join(dir, "python3"), run, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, "python3"), run, 0o755))
 		return dir
 	}
 	testenv.Missing(t, missing)
@@ -294,9 +282,7 @@ func printed(t *testing.T, steps []step, out string) {
 func names(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, e := range entries {
 		list = append(list, e.Name())
 	}

@@ -6,15 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
 func open(t *testing.T) *Book {
 	t.Helper()
 	b, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return b
 }
 
@@ -87,9 +86,7 @@ func TestNotFound(t *testing.T) {
 func TestAll(t *testing.T) {
 	b := open(t)
 	tab, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, c := range tab.Codes() {
 		a, err := b.Find(c.Name)
 		if err != nil || a.Code == nil || a.Code.Number != c.Number || a.Code.Do == "" || a.Code.Layer == "" {
@@ -134,9 +131,7 @@ func TestAll(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	b := open(t)
 	a, err := b.Find("207000")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if a.Code.NotYet == 0 {
 		t.Error("207000 is what functions that are not built return, and none is counted")
 	}
@@ -171,9 +166,7 @@ func TestAnswers(t *testing.T) {
 // TestAdviceNamesFunctions proves that advice does not send users to functions that do not exist.
 func TestAdviceNamesFunctions(t *testing.T) {
 	tab, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, c := range tab.Codes() {
 		for _, word := range strings.FieldsFunc(tab.AdviceFor(c.Name),
 			func(r rune) bool { return strings.ContainsRune(" ,.;:()", r) }) {

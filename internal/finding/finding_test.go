@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -19,14 +21,10 @@ func golden(t *testing.T, name, text string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if string(want) != text {
 		t.Errorf("%s differs (go test ./internal/finding -update writes it anew):\n%s", file, text)
 	}
@@ -194,9 +192,7 @@ func TestFold(t *testing.T) {
 // TestJSON proves that a report and a record are unchanged by writing and reading.
 func TestJSON(t *testing.T) {
 	var b bytes.Buffer
-	if err := sample().WriteJSON(&b); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, sample().WriteJSON(&b))
 	golden(t, "report.json", b.String())
 	r, err := ReadJSON(&b)
 	if err != nil || !reflect.DeepEqual(r, sample()) {

@@ -3,6 +3,8 @@ package finding
 import (
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestGitHub: a finding is one line that names its file and line, whatever its text has; suppressed findings have no
@@ -21,9 +23,7 @@ func TestGitHub(t *testing.T) {
 		{Finding: Finding{Rule: "misaligned", Severity: Warning, Summary: "nowhere"}},
 	}}
 	var b strings.Builder
-	if err := r.WriteGitHub(&b, Layout{Dir: "/src"}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, r.WriteGitHub(&b, Layout{Dir: "/src"}))
 	want := "::error file=a%2Cb/app.c,line=30,title=ropeway%3A stream-race::100%25 of it?races: a, b%0Asubmitted: " +
 		"app.c:12 in load%0ARecord an event.\n" +
 		"::warning title=ropeway%3A misaligned::nowhere\n"

@@ -7,21 +7,19 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestJUnit proves that the file fits the schema of Jenkins and others, and that its sums are right.
 func TestJUnit(t *testing.T) {
 	var b bytes.Buffer
-	if err := sample().WriteJUnit(&b, Layout{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, sample().WriteJUnit(&b, Layout{}))
 	host, _ := os.Hostname()
 	golden(t, "report.xml", strings.Replace(b.String(), `hostname="`+host+`"`, `hostname="host"`, 1))
 	var suites junitSuites
 	d := xml.NewDecoder(bytes.NewReader(b.Bytes()))
-	if err := d.Decode(&suites); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.Decode(&suites))
 	s := suites.Suite
 	names := map[string]*junitCase{}
 	failures, errors, skipped := 0, 0, 0
@@ -75,9 +73,7 @@ func TestJUnitTakesAnything(t *testing.T) {
 	r.Findings[0].Others[0].Call = r.Findings[0].Summary
 	r.Notes = append(r.Notes, Note{r.Findings[0].Summary, 1})
 	var b bytes.Buffer
-	if err := r.WriteJUnit(&b, Layout{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, r.WriteJUnit(&b, Layout{}))
 	if err := xml.Unmarshal(b.Bytes(), new(junitSuites)); err != nil {
 		t.Error(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // object lists the properties that the standard requires and allows in an object, by the objects they hold. "" is a
@@ -148,12 +150,8 @@ func plainValue(t *testing.T, at, name string, value any) {
 func sarif(t *testing.T, r *Report, dir string) (text string, log map[string]any) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteSARIF(&b, dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b.Bytes(), &log); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, r.WriteSARIF(&b, dir))
+	testenv.OK(t, json.Unmarshal(b.Bytes(), &log))
 	conforms(t, "log", "sarifLog", log)
 	return b.String(), log
 }
@@ -171,9 +169,7 @@ func TestSARIF(t *testing.T) {
 		}
 	}
 	var typed sarifLog
-	if err := json.Unmarshal([]byte(text), &typed); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal([]byte(text), &typed))
 	for _, tt := range []struct{ got, want string }{
 		{typed.Runs[0].Bases[sourceRoot].URI, "file:///src/app/"},
 		{typed.Runs[0].Tool.Driver.Semantic, "1.2.3"},

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestSourceLines proves that a frame of the program is followed by its source line, and other frames are not.
@@ -14,12 +16,8 @@ func TestSourceLines(t *testing.T) {
 	text := "int main(void)\n{\n\t\tcopy(dst,\tsrc);\n\n" + long + "\n}\x1b[2J"
 	for _, name := range []string{"app.c", "lib/python3.11/threading.py"} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		testenv.OK(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	app := filepath.Join(dir, "app.c")
 	for _, tt := range []struct {

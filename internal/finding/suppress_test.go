@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 const example = `# Known to us.
@@ -28,9 +30,7 @@ rule: leak
 func parsed(t *testing.T, text string) []*Suppression {
 	t.Helper()
 	list, err := ParseSuppressions("known", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return list
 }
 
@@ -141,9 +141,7 @@ func TestMatches(t *testing.T) {
 func TestWriteSuppressions(t *testing.T) {
 	list := sample().Findings
 	var b bytes.Buffer
-	if err := WriteSuppressions(&b, append(list, list[0])); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, WriteSuppressions(&b, append(list, list[0])))
 	golden(t, "suppressions.txt", b.String())
 	read := parsed(t, b.String())
 	if len(read) != len(list) {

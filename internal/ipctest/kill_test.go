@@ -37,9 +37,7 @@ func rounds(t *testing.T) int {
 // afterwards nothing is left.
 func TestKilledAtAnyMoment(t *testing.T) {
 	seed, err := testenv.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n := rounds(t)
 	var done [kinds]int
 	temp := t.TempDir()
@@ -134,7 +132,7 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 // soon asks until the reply is as wanted, or for a while: a file may be closed by a goroutine that has not had its
 // turn, and other programs have files in /dev/shm for a moment.
 func soon(want string, ask func() string) (got string) {
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if got = ask(); got == want || time.Now().After(until) {
 			return got
 		}
@@ -145,9 +143,7 @@ func soon(want string, ask func() string) (got string) {
 func listens(t testing.TB, key string) bool {
 	t.Helper()
 	text, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return bytes.Contains(text, []byte("@ropeway-"+key[3:8]+"\n"))
 }
 

@@ -111,9 +111,7 @@ func TestStoppedExporter(t *testing.T) {
 	stop(t, a)
 	b.fails(507022, []string{fmt.Sprint("process ", a.Pid()), "stopped"}, "import y %s 0", key)
 	b.Does("fill x 0 10 1")
-	if err := a.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, a.Cmd.Process.Signal(syscall.SIGCONT))
 	b.Does("import y %s 0", key)
 	a.Does("check a 0 10 1")
 }
@@ -121,9 +119,7 @@ func TestStoppedExporter(t *testing.T) {
 // stop stops a worker, and returns when none of its threads runs.
 func stop(t *testing.T, w *worker) {
 	t.Helper()
-	if err := w.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.Cmd.Process.Signal(syscall.SIGSTOP))
 	for running := true; running; time.Sleep(time.Millisecond) {
 		running = false
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", w.Pid()))

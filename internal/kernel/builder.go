@@ -9,12 +9,12 @@ import (
 
 // Sizes of builders.
 const (
-	BuilderBytes = 64 << 10 // of the buffer of a thread's builder
+	BuilderBytes = 64 << 10 // size of the buffer of a thread's builder
 	mostParams   = 128      // of a thread's builder, and of kernels without meta data
 	word         = 8
 )
 
-// Refusal is why arguments are not taken.
+// Refusal is the reason why arguments are refused.
 type Refusal struct {
 	Code  abi.Code
 	Param string
@@ -25,10 +25,11 @@ func refuse(code abi.Code, param, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Param: param, Text: fmt.Sprintf(format, args...)}
 }
 
-// Placeholder is an address in an argument buffer that is filled in when the buffer has its place on the device.
-type Placeholder struct{ Addr, Data uint32 } // offsets in the buffer: of the address, and of what it leads to
+// Placeholder is an address in an argument buffer that a launch fills in, when the device address of the buffer is
+// known.
+type Placeholder struct{ Addr, Data uint32 } // offsets in the buffer, of the address and of the data it points to
 
-// Builder makes an argument buffer parameter by parameter. One thread uses it at a time.
+// Builder builds an argument buffer, parameter by parameter. One thread uses it at a time.
 //
 // The buffer has, in this order: the synchronisation address, if the kernel wants it; the parameters, each at a
 // multiple of 8; the overflow address; and the data of placeholders. The buffer of an AI CPU function has parameters
@@ -40,10 +41,10 @@ type Builder struct {
 	most   int
 	packed bool // an AI CPU function
 	sync   bool // the buffer begins with the synchronisation address
-	closed bool // the overflow address has its place: nothing can be appended
+	closed bool // the overflow address has been placed: no parameter can be appended
 	final  bool
-	stale  bool // changed since it was final
-	hidden int  // where the overflow address is
+	stale  bool // changed since Finalize
+	hidden int  // offset of the overflow address
 }
 
 type param struct {
@@ -52,8 +53,8 @@ type param struct {
 	data        int
 }
 
-// Start makes b an empty builder for a kernel, in buf. sync says that the product has a synchronisation area; most is
-// how many parameters it takes.
+// Start makes b an empty builder for a kernel, in buf. sync means that the product has a synchronisation area; most
+// is the largest number of parameters.
 func (b *Builder) Start(k *Kernel, buf []byte, sync bool, most int) {
 	*b = Builder{buf: buf, params: b.params[:0], most: most, packed: k.Type == AICPU,
 		sync: sync && k.Sync && k.Type != AICPU}
@@ -62,10 +63,10 @@ func (b *Builder) Start(k *Kernel, buf []byte, sync bool, most int) {
 	}
 }
 
-// MostParams is how many parameters a thread's builder takes.
+// MostParams returns the largest number of parameters of a thread's builder.
 func MostParams() int { return mostParams }
 
-// align is n, rounded up to where the next thing may begin.
+// align returns n rounded up to the next offset where a value may start.
 func (b *Builder) align(n int) int {
 	if b.packed {
 		return n
@@ -73,7 +74,7 @@ func (b *Builder) align(n int) int {
 	return (n + word - 1) &^ (word - 1)
 }
 
-// room is where size bytes go next; false if they do not fit.
+// room returns the offset for the next size bytes; false if they do not fit.
 func (b *Builder) room(size uint64) (at int, ok bool) {
 	at = b.align(b.used)
 	return at, at <= len(b.buf) && size <= uint64(len(b.buf)-at)
@@ -123,7 +124,7 @@ func (b *Builder) Append(value []byte) (int, *Refusal) {
 	return i, err
 }
 
-// AppendPlaceholder adds a parameter that will be an address and returns its number.
+// AppendPlaceholder adds a placeholder parameter and returns its number.
 func (b *Builder) AppendPlaceholder() (int, *Refusal) {
 	switch {
 	case b.closed && !b.final:
@@ -153,8 +154,8 @@ func (b *Builder) close(overflow func() (uintptr, *Refusal)) *Refusal {
 	return nil
 }
 
-// Take reserves size bytes for what placeholder i leads to, and returns them. overflow is asked for the overflow
-// address of the context.
+// Take reserves size bytes for the data of placeholder i and returns them. overflow returns the overflow address of
+// the context.
 func (b *Builder) Take(i int, size uint64, overflow func() (uintptr, *Refusal)) ([]byte, *Refusal) {
 	switch {
 	case !b.params[i].placeholder:
@@ -188,7 +189,7 @@ func (b *Builder) Update(i int, value []byte) *Refusal {
 	return nil
 }
 
-// Finalize ends the arguments. sync is asked for the synchronisation address, if the kernel wants it.
+// Finalize ends the arguments. It calls sync for the synchronisation address if the kernel takes it.
 func (b *Builder) Finalize(overflow, sync func() (uintptr, *Refusal)) *Refusal {
 	if err := b.close(overflow); err != nil {
 		return err
@@ -204,13 +205,13 @@ func (b *Builder) Finalize(overflow, sync func() (uintptr, *Refusal)) *Refusal {
 	return nil
 }
 
-// Unfinish takes Finalize back.
+// Unfinish undoes Finalize.
 func (b *Builder) Unfinish() { b.stale = true }
 
 // Ready reports whether the arguments can be launched.
 func (b *Builder) Ready() bool { return b.final && !b.stale }
 
-// Bytes is the buffer as far as it is used.
+// Bytes returns the used part of the buffer.
 func (b *Builder) Bytes() []byte { return b.buf[:b.used] }
 
 // Placeholders appends the addresses that a launch fills in.
@@ -223,7 +224,7 @@ func (b *Builder) Placeholders(list []Placeholder) []Placeholder {
 	return list
 }
 
-// UserBytes is how large a buffer for size bytes of arguments is, and HandleBytes how large the memory of a builder.
+// UserBytes returns the size of a buffer for size bytes of arguments.
 func UserBytes(k *Kernel, size uint64) uint64 {
 	if k.Type == AICPU {
 		return size
@@ -231,11 +232,11 @@ func UserBytes(k *Kernel, size uint64) uint64 {
 	return size + 64 + word*uint64(k.Takes)
 }
 
-// HandleBytes is how many bytes the handle of a builder in the caller's memory has.
+// HandleBytes returns the size of the handle of a builder in the caller's memory.
 func HandleBytes(k *Kernel) uint64 { return 96 + 48*uint64(k.Takes) }
 
-// Fill puts the addresses of placeholders into args, whose place on the device is at. What would reach past the end
-// is left out.
+// Fill stores the addresses of placeholders in args, whose device address is at. It skips those beyond the end of
+// args.
 func Fill(args []byte, at uintptr, list []Placeholder) {
 	for _, p := range list {
 		if uint64(p.Addr)+word <= uint64(len(args)) {
@@ -244,10 +245,10 @@ func Fill(args []byte, at uintptr, list []Placeholder) {
 	}
 }
 
-// SIMTHead is how many bytes of the runtime stand before the arguments of a SIMT kernel.
+// SIMTHead is the number of bytes that the runtime puts before the arguments of a SIMT kernel.
 const SIMTHead = 32
 
-// PutSIMTHead writes them: a counter, and the sizes of a block and of the grid.
+// PutSIMTHead writes these bytes: a counter, and the sizes of a block and of the grid.
 func PutSIMTHead(head []byte, grid, block [3]uint32) {
 	le := binary.LittleEndian
 	le.PutUint64(head, 0)

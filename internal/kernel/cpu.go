@@ -7,17 +7,17 @@ import (
 	"syscall"
 )
 
-// CPU runs kernels that are functions of shared objects. Programs that load none need not have one: package native is
-// one, and registers itself.
+// CPU runs kernels that are functions of shared objects. Package native is one, and registers itself; programs that
+// load no such kernels need none.
 type CPU interface {
-	// Load loads a shared object. Each call makes another copy of its code and variables; name is for people.
+	// Load loads a shared object. Each call creates another copy of its code and variables; name is for messages.
 	Load(name string, image []byte) (SharedObject, error)
 
-	// NewRun makes what a launch runs in.
+	// NewRun returns a Run, which runs one launch at a time.
 	NewRun() Run
 }
 
-// SharedObject is a loaded shared object. It stays loaded until it was closed and nothing holds it any more.
+// SharedObject is a loaded shared object. It stays loaded until it is closed and all holders have released it.
 type SharedObject interface {
 	Symbol(name string) (uintptr, error) // address of a function or variable
 	Hold()                               // keeps the object until Release
@@ -25,7 +25,7 @@ type SharedObject interface {
 	Close() // idempotent
 }
 
-// Call is what a launch does.
+// Call is a launch.
 type Call struct {
 	Code    [2]uintptr // the functions of its halves
 	Per     [2]uint32  // calls of each half per block
@@ -33,55 +33,55 @@ type Call struct {
 	First   uint32 // number of the first block
 	Grid    [3]uint32
 	Threads [3]uint32
-	Args    uintptr // where the arguments are
+	Args    uintptr // address of the arguments
 	Size    uint64
-	Watch   bool // Touched is wanted
+	Watch   bool // Touched will be called
 
-	ByAddress bool // functions take the address of the arguments alone, and fail if they do not return 0
+	ByAddress bool // functions take only the address of the arguments, and fail if they do not return 0
 }
 
-// Touch is memory that a kernel says it reads or writes.
+// Touch is memory that a kernel reports as read or written.
 type Touch struct {
 	Addr  uintptr
 	N     uint64
 	Write bool
 }
 
-// MostTouches is how many of them a launch can say.
+// MostTouches is the largest number of touches that a launch can report.
 const MostTouches = 1024
 
-// Run runs launches, one after the other.
+// Run runs launches, one after another.
 type Run interface {
 	// Begin begins a launch of an object, and returns a number for Stop. End must follow.
 	Begin(o SharedObject, c *Call) (turn uint64)
 
-	// Work makes calls until none is left, and notes in s, if that is not nil, which it made. Any number of goroutines
-	// may do so at a time. Together has all calls made at the same time, each on a thread of its own, as long as there
-	// are no more than MostTogether: each calls work, which calls Work.
+	// Work makes calls until none is left, and records in s, if not nil, which ones it made. Any number of goroutines
+	// may call it at a time. Together makes all calls at the same time, each on a thread of its own, if there are at
+	// most MostTogether: each thread calls work, which calls Work.
 	Work(s *Share)
 	Together(work func())
 
-	// Stop makes the calls end that are under way in a launch, at once if they are in code of a kernel. late: because
-	// its time was up. A launch that has ended is not touched.
+	// Stop ends the running calls of a launch, at once if they are in code of a kernel. late means that its time
+	// limit expired. Stop has no effect on a launch that has ended.
 	Stop(turn uint64, late bool)
 
-	// End ends a launch, which all goroutines have left, and says how it failed; nil if it did not.
+	// End ends a launch, after all goroutines have returned from Work, and returns its failure or nil.
 	End() *Fault
 
-	// Touched is what the kernel of the launch that has ended said it touches, if that is wanted, and whether that
-	// is all.
+	// Touched returns the memory that the kernel of the ended launch reported, if Call.Watch was set, and whether the
+	// list is complete.
 	Touched() (list []Touch, all bool)
 }
 
-// Share is what one goroutine did of a launch. It is in memory that does not move: C code writes it, and has the same
-// layout (ropeway_share in capi/shim/kernel.h).
+// Share counts the calls of a launch that one goroutine made. It must be in memory that does not move: C code writes
+// it, with the same layout (ropeway_share in capi/shim/kernel.h).
 type Share struct {
-	Calls uint32 // how many
-	First uint32 // block of the first, and of the last
+	Calls uint32 // number of calls
+	First uint32 // blocks of the first and the last call
 	Last  uint32
 }
 
-// Made notes a call for a block.
+// Made records a call for a block.
 func (s *Share) Made(block uint32) {
 	if s == nil {
 		return
@@ -93,24 +93,24 @@ func (s *Share) Made(block uint32) {
 	s.Last = block
 }
 
-// MostTogether is how many calls run at the same time, at most.
+// MostTogether is the largest number of calls that run at the same time.
 const MostTogether = 1024
 
-// Calls is how many calls there are to make.
+// Calls returns the number of calls to make.
 func (c *Call) Calls() uint64 { return uint64(c.Blocks) * uint64(c.Per[0]+c.Per[1]) }
 
-// block is the number of the block that the i-th call is for.
+// block returns the number of the block of the i-th call.
 func (c *Call) block(i uint64) uint32 { return c.First + uint32(i/uint64(c.Per[0]+c.Per[1])) }
 
 var cpu atomic.Pointer[CPU]
 
-// RegisterCPU makes c the one that runs kernels of the process.
+// RegisterCPU makes c the CPU of the process.
 func RegisterCPU(c CPU) { cpu.Store(&c) }
 
-// ErrNoCPU says that a program has nothing that runs kernels.
+// ErrNoCPU is returned if no CPU is registered.
 var ErrNoCPU = errors.New("this program was built without what runs kernels on a CPU: import ropeway/kernel")
 
-// OnCPU returns what runs the kernels of a binary.
+// OnCPU returns the CPU that runs the kernels of a binary.
 func OnCPU(image []byte) (CPU, error) {
 	if IsFunctions(image) {
 		return inProcess{}, nil
@@ -121,17 +121,17 @@ func OnCPU(image []byte) (CPU, error) {
 	return nil, ErrNoCPU
 }
 
-// Fault is how a kernel failed on a CPU.
+// Fault is the failure of a kernel on a CPU.
 type Fault struct {
 	Signal  syscall.Signal // 0: it was stopped
-	Late    bool           // because its time was up
+	Late    bool           // its time limit expired
 	Barrier bool           // a barrier in a launch whose blocks do not run at the same time
 	Ended   bool           // the kernel ended its thread
 	Block   uint32
-	Address uint64 // of a memory fault
-	Code    uint64 // where the code was
-	Result  uint32 // what it returned, if that is why; then it has no Signal
-	Err     error  // what a Func returned; then it has no Signal
+	Address uint64 // address of a memory fault
+	Code    uint64 // address of the code
+	Result  uint32 // its result, if that is the failure; then Signal is 0
+	Err     error  // the error of a Func; then Signal is 0
 }
 
 func (f *Fault) Error() string {

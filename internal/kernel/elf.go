@@ -20,7 +20,7 @@ const (
 	symHidden = 2
 )
 
-// symbol is a symbol that a binary defines or wants.
+// symbol is a symbol that a binary defines or refers to.
 type symbol struct {
 	name    string
 	kind    uint8 // low four bits of st_info
@@ -40,7 +40,7 @@ type section struct {
 	nameAt       uint32
 }
 
-// file is what is read of an ELF file.
+// file is the parsed part of an ELF file.
 type file struct {
 	machine  uint16
 	sections []section
@@ -55,7 +55,7 @@ func badELF(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errELF, fmt.Sprintf(format, args...))
 }
 
-// readELF reads sections and symbols. It follows no offset that leads out of the image.
+// readELF reads sections and symbols. It checks each offset against the size of the image.
 func readELF(image []byte) (*file, error) {
 	const head, secHead = 64, 64
 	le := binary.LittleEndian
@@ -98,7 +98,7 @@ func readELF(image []byte) (*file, error) {
 	return f, f.readSymbols()
 }
 
-// bytes is what a section holds; false if it reaches out of the image.
+// bytes returns the content of a section; false if it exceeds the image.
 func (f *file) bytes(s section) ([]byte, bool) {
 	if s.kind == secNoBits {
 		return nil, true
@@ -109,7 +109,7 @@ func (f *file) bytes(s section) ([]byte, bool) {
 	return f.image[s.offset : s.offset+s.size], true
 }
 
-// text is the string at an offset of a table; "" outside.
+// text returns the string at an offset of a table; "" if the offset is outside.
 func text(table []byte, at uint32) string {
 	if uint64(at) >= uint64(len(table)) {
 		return ""
@@ -121,8 +121,8 @@ func text(table []byte, at uint32) string {
 	return s
 }
 
-// readSymbols reads the first table of symbols that can be read: .symtab, else .dynsym, which is what a stripped
-// shared object has. At least one of them must be a function.
+// readSymbols reads the first readable table of symbols: .symtab, else .dynsym, the only one of a stripped shared
+// object. At least one of them must be a function.
 func (f *file) readSymbols() error {
 	for _, kind := range []uint32{secSymbols, secDynamic} {
 		for _, s := range f.sections {
@@ -141,7 +141,7 @@ func (f *file) readSymbols() error {
 	return badELF("it has no symbols")
 }
 
-// readTable reads one table of symbols; false if it is not all there.
+// readTable reads one table of symbols; false if it is incomplete.
 func (f *file) readTable(s section) bool {
 	const entry = 24
 	le := binary.LittleEndian
@@ -164,7 +164,7 @@ func (f *file) readTable(s section) bool {
 	return true
 }
 
-// loaded is how many bytes there are from the first to the end of the last section that takes memory.
+// loaded returns the number of bytes from the start of the first to the end of the last section that takes memory.
 func (f *file) loaded() uint64 {
 	var lo, hi uint64
 	first := true
@@ -180,7 +180,7 @@ func (f *file) loaded() uint64 {
 	return hi - lo
 }
 
-// Needed is the libraries that a shared object needs. Without sections, or if the file is damaged, there are none.
+// Needed returns the libraries that a shared object needs; none if it has no sections or is damaged.
 func Needed(image []byte) (names []string) {
 	const dynamic, tagNeeded, entry = 6, 1, 16
 	le := binary.LittleEndian

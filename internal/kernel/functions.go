@@ -29,10 +29,10 @@ type Block struct {
 	run *functionRun
 }
 
-// Watched reports whether Touch does something.
+// Watched reports whether Touch has an effect.
 func (b *Block) Watched() bool { return b.run.call.Watch }
 
-// Touch says that the block reads or writes memory.
+// Touch reports that the block reads or writes memory.
 func (b *Block) Touch(addr uintptr, n uint64, write bool) {
 	if b.Watched() && n > 0 {
 		b.run.touch(Touch{addr, n, write})
@@ -49,7 +49,7 @@ var functionSets struct {
 	all  map[uint64]map[string]Func // guarded by Mutex
 }
 
-// Functions makes a binary of functions of this process. It can be loaded until Forget.
+// Functions returns a binary of functions of this process. It can be loaded until Forget.
 func Functions(list map[string]Func) (image []byte) {
 	s := &functionSets
 	s.Lock()
@@ -62,7 +62,7 @@ func Functions(list map[string]Func) (image []byte) {
 	return binary.LittleEndian.AppendUint64([]byte(functionsMagic), s.last)
 }
 
-// Forget drops the functions of a binary; what was loaded from it stays. Other binaries are left alone.
+// Forget drops the functions of a binary from Functions; loaded copies stay. It has no effect on other binaries.
 func Forget(image []byte) {
 	if FormatOf(image) == InProcess {
 		functionSets.Lock()
@@ -78,7 +78,7 @@ func IsFunctions(image []byte) bool {
 
 func setOf(image []byte) uint64 { return binary.LittleEndian.Uint64(image[len(functionsMagic):]) }
 
-// functionsOf are the functions that an image names.
+// functionsOf returns the functions that an image names.
 func functionsOf(image []byte) (map[string]Func, error) {
 	functionSets.Lock()
 	defer functionSets.Unlock()
@@ -88,7 +88,7 @@ func functionsOf(image []byte) (map[string]Func, error) {
 	return nil, errors.New("the functions are of another process, or their binary was unloaded")
 }
 
-// readFunctions makes a kernel of each function.
+// readFunctions adds a kernel for each function.
 func (t *Table) readFunctions(image []byte, o Options) error {
 	list, err := functionsOf(image)
 	if err != nil {
@@ -127,10 +127,10 @@ func (inProcess) NewRun() Run { return new(functionRun) }
 // functions implements SharedObject. The garbage collector frees it.
 type functions struct {
 	list   []Func             // immutable
-	byName map[string]uintptr // immutable; place in list, from 1
+	byName map[string]uintptr // immutable; index in list; 0 is unused
 }
 
-// Symbol implements SharedObject. What it returns is good for Call.Code alone.
+// Symbol implements SharedObject. The result is only valid in Call.Code.
 func (o *functions) Symbol(name string) (uintptr, error) {
 	if n := o.byName[name]; n != 0 {
 		return n, nil
@@ -144,18 +144,18 @@ func (o *functions) Close()   {}
 
 // functionRun implements Run. Functions are not interrupted: a launch that is stopped ends when those that run return.
 type functionRun struct {
-	o    *functions // of one launch, as the next two
+	o    *functions // of the current launch, like call and next
 	call Call
-	next atomic.Uint64 // call to be made next
+	next atomic.Uint64 // index of the next call
 	end  atomic.Bool   // no more calls: one failed, or the launch was stopped
 
 	mu    sync.Mutex
-	turn  uint64 // guarded by mu; launches that were begun
+	turn  uint64 // guarded by mu; number of launches begun
 	live  bool   // guarded by mu
 	fault *Fault // guarded by mu; the first one
 
 	touched []Touch // guarded by mu
-	lost    bool    // guarded by mu; there was no room for all
+	lost    bool    // guarded by mu; touches were dropped for lack of room
 }
 
 func (r *functionRun) touch(t Touch) {
@@ -201,7 +201,7 @@ func (r *functionRun) Work(s *Share) {
 	}
 }
 
-// one makes the i-th call.
+// one makes the i-th call of the launch.
 func (r *functionRun) one(i uint64) {
 	c := &r.call
 	of := uint64(c.Per[0] + c.Per[1])
@@ -221,7 +221,7 @@ func (r *functionRun) one(i uint64) {
 	}
 }
 
-// panicked is the fault of a function that has panicked.
+// panicked returns the fault of a function that has panicked.
 func panicked(block uint32, p any) *Fault {
 	if a, ok := p.(interface{ Addr() uintptr }); ok {
 		return &Fault{Block: block, Signal: syscall.SIGSEGV, Address: uint64(a.Addr())}

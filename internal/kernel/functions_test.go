@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // object loads functions of the process.
@@ -13,13 +15,9 @@ func object(t *testing.T, list map[string]Func) (CPU, SharedObject) {
 	t.Helper()
 	image := Functions(list)
 	cpu, err := OnCPU(image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	o, err := cpu.Load("functions", image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { Forget(image) })
 	return cpu, o
 }

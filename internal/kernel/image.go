@@ -1,9 +1,9 @@
-// Package kernel reads kernel binaries and builds the arguments of launches. It runs nothing but functions of
-// this process: drivers do.
+// Package kernel reads kernel binaries and builds the arguments of launches. It runs only kernels that are functions
+// of this process; drivers run the others.
 //
 // A binary is a list of kernels. A kernel has a name, a number, a type, one function of the binary or two (the halves
-// of a mix kernel) and, where its compiler has written them, parameters. Table says which kernels a binary has;
-// Builder, Fill and Gather make argument buffers.
+// of a mix kernel) and, where its compiler has written them, parameters. Table lists the kernels of a binary;
+// Builder, Fill and Gather build argument buffers.
 package kernel
 
 import (
@@ -14,10 +14,10 @@ import (
 	"runtime"
 )
 
-// Format is what kind of code a binary holds.
+// Format is the kind of code in a binary.
 type Format uint8
 
-// The formats that are known.
+// The known formats.
 const (
 	Unknown   Format = iota
 	Native           // shared object for the CPU of this process
@@ -26,7 +26,7 @@ const (
 	NPU              // machine code of an Ascend device
 	PTX              // text for a GPU
 	Cubin            // machine code of a GPU
-	Fatbin           // several of these
+	Fatbin           // several GPU binaries
 	InProcess        // functions of this process
 	numFormats
 )
@@ -59,10 +59,10 @@ func machineHere() uint16 {
 	return 0
 }
 
-// ErrImage is a binary that a device refuses.
+// ErrImage is wrapped by the errors for binaries that a device refuses.
 var ErrImage = errors.New("the binary cannot be loaded")
 
-// FormatOf says what an image is. It looks at its first bytes only.
+// FormatOf returns the format of an image, judging by its first bytes.
 func FormatOf(image []byte) Format {
 	if len(image) >= 64 && bytes.HasPrefix(image, []byte("\x7fELF")) {
 		kind, machine := binary.LittleEndian.Uint16(image[16:]), binary.LittleEndian.Uint16(image[18:])
@@ -94,7 +94,7 @@ func FormatOf(image []byte) Format {
 
 // isPTX reports whether the first line that is neither empty nor a comment begins with .version.
 func isPTX(image []byte) bool {
-	const look = 4096 // bytes of comments, at most
+	const look = 4096 // largest size of comments
 	text := image[:min(len(image), look)]
 	for len(text) > 0 {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
@@ -107,14 +107,15 @@ func isPTX(image []byte) bool {
 	return false
 }
 
-// Stand is the formats, by the extension of their files, that can stand in for a binary.
+// Stand lists the formats that can stand in for a binary, with the extensions of their files.
 var Stand = []struct {
 	Extension string
 	Format    Format
 }{{".so", Native}, {".fatbin", Fatbin}, {".cubin", Cubin}, {".ptx", PTX}}
 
-// Advice is what to do about a binary that the driver of that name cannot run. runs reports what it can. searched is
-// the folder in which nothing stands in for the binary, and why; "": there is no folder.
+// Advice returns a text that tells the user what to do about a binary that the driver of that name cannot run. runs
+// reports the formats it can run. searched is the folder that has no stand-in for the binary, with the reason; "":
+// there is no folder.
 func Advice(f Format, name string, runs func(Format) bool, searched string) string {
 	kind, files := "a shared object", ".so"
 	if runs(PTX) {

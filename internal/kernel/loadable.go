@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The loader of the C library trusts a shared object: a wrong address in its tables ends the process. Loadable follows
-// what the loader follows.
+// The loader of the C library trusts a shared object: a wrong address in its tables ends the process. Loadable checks
+// every address that the loader follows.
 
 // Kinds of segments, and tags of the dynamic table.
 const (
@@ -29,10 +29,10 @@ const (
 	tagWanted, tagWantedCount                                            = 0x6ffffffe, 0x6fffffff
 	tagAuxiliary, tagFilter                                              = 0x7ffffffd, 0x7fffffff
 
-	symIndirect = 10 // its value is a function that returns the address
+	symIndirect = 10 // its value is the address of a function that returns the address
 )
 
-// needed are the tags that the loader looks at without asking whether they are there, by the tag of a table.
+// needed are the tags that the loader reads without checking whether they exist, by the tag of a table.
 var needed = map[uint64][]uint64{
 	tagStrings: {tagStringsSize}, tagSymbols: {tagSymbolEntry}, tagRela: {tagRelaSize, tagRelaEntry},
 	tagPltRela: {tagPltRelSize, tagPltRel, tagPltGot}, tagRelr: {tagRelrSize, tagRelrEntry},
@@ -64,7 +64,7 @@ type segment struct {
 	offset, addr, inFile, size, aligned uint64
 }
 
-// Loadable returns an error, which wraps [ErrImage], if the loader might fault on a shared object. It does not judge
+// Loadable returns an error, which wraps [ErrImage], if the loader might fault on a shared object. It does not check
 // the code.
 func Loadable(image []byte) (err error) {
 	const head, entry, shared = 64, 56, 3
@@ -116,7 +116,7 @@ func Loadable(image []byte) (err error) {
 	return nil
 }
 
-// outside is the panic for an address that leads out of a shared object.
+// outside is the panic value for an address outside the shared object.
 type outside string
 
 func (o *loadable) need(ok bool, format string, args ...any) {
@@ -125,7 +125,7 @@ func (o *loadable) need(ok bool, format string, args ...any) {
 	}
 }
 
-// in returns the load that has [addr, addr+n) in memory, or nil.
+// in returns the loaded segment that contains [addr, addr+n), or nil.
 func (o *loadable) in(addr, n uint64) *segment {
 	for i := range o.loads {
 		if s := &o.loads[i]; addr >= s.addr && addr-s.addr <= s.size && n <= s.size-(addr-s.addr) {
@@ -135,7 +135,7 @@ func (o *loadable) in(addr, n uint64) *segment {
 	return nil
 }
 
-// bytes returns n bytes at an address, which the file has.
+// bytes returns the n bytes at an address, which must be in the file.
 func (o *loadable) bytes(what string, addr, n uint64) []byte {
 	s := o.in(addr, n)
 	o.need(s != nil && addr-s.addr+n <= s.inFile, "%s leads out of the file", what)
@@ -155,7 +155,7 @@ func (o *loadable) text(what string, at uint64) {
 	o.need(at < o.strings, "%s has a name outside of the names", what)
 }
 
-// segment checks a segment that is not loaded by itself.
+// segment checks a segment that is part of another, loaded one.
 func (o *loadable) segment(s segment) {
 	const entry = 16
 	switch s.kind {
@@ -181,7 +181,7 @@ func (o *loadable) segment(s segment) {
 	o.need(o.in(s.addr, s.inFile).flags&segWrite != 0, "the dynamic table cannot be written")
 }
 
-// tables checks what the dynamic table points to.
+// tables checks the tables that the dynamic table points to.
 func (o *loadable) tables() {
 	o.strings = o.tags[tagStringsSize]
 	names := o.bytes("the table of names", o.tags[tagStrings], o.strings)
@@ -234,8 +234,8 @@ func (o *loadable) tables() {
 	}
 }
 
-// functions checks that the functions which run first and last begin where a section of code does, or where a symbol
-// is, as far as the file says.
+// functions checks that the initialization and termination functions start at a section of code or at a symbol, if
+// the file has these.
 func (o *loadable) functions() {
 	const entry, code, symbols, symbolSize = 64, 1, 2, 24
 	le := binary.LittleEndian
@@ -338,7 +338,7 @@ func (o *loadable) symbol(i uint64) {
 	}
 }
 
-// hashes checks the tables by which symbols are found, and the symbols that are.
+// hashes checks the hash tables of symbols, and the symbols in them.
 func (o *loadable) hashes() {
 	if at, ok := o.tags[tagHash]; ok {
 		buckets, chains := uint64(o.word("a hash table", at)), uint64(o.word("a hash table", at+4))

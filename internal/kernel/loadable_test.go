@@ -14,6 +14,7 @@ import (
 
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 // TestLoadable: shared objects that this machine has are loadable, and neither they nor any corrupt one make the check
@@ -79,8 +80,6 @@ func TestLoadable(t *testing.T) {
 // dynamicTable returns where the dynamic table of a shared object is in its file.
 func dynamicTable(t *testing.T, image []byte) uint64 {
 	f, err := elf.NewFile(bytes.NewReader(image))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return f.Section(".dynamic").Offset
 }

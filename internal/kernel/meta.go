@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What sections with meta data are called: of the binary, and of one symbol.
+// Names of the sections with meta data: of the binary, and prefix for one symbol.
 const (
 	metaOfBinary = ".ascend.meta"
 	metaOfSymbol = ".ascend.meta."
@@ -18,10 +18,10 @@ const stackBytes = 32 << 10
 // Param is one parameter of a kernel.
 type Param struct{ Offset, Size uint32 }
 
-// VectorKind is what kind of vector functions a kernel has.
+// VectorKind is the kind of vector functions of a kernel.
 type VectorKind uint8
 
-// The kinds, as meta data number them; NoKind is that of a kernel that does not say.
+// The kinds, as meta data number them; NoKind is the kind of a kernel without the record.
 const (
 	NoKind  VectorKind = 0
 	NoneVec VectorKind = 1
@@ -30,10 +30,10 @@ const (
 	Both    VectorKind = 4
 )
 
-// meta is what the meta data of one symbol say.
+// meta is the parsed meta data of one symbol.
 type meta struct {
 	there    bool   // the symbol has a section of meta data
-	kind     uint32 // record 1; 0: it does not say
+	kind     uint32 // record 1; 0: no such record
 	sync     bool
 	ratio    [2]uint16 // cube, vector
 	list     bool      // record 4 is there
@@ -44,7 +44,7 @@ type meta struct {
 	numbered bool // record 14 gives a number
 	unlisted bool // record 14: no lookup by number
 	number   uint64
-	params   []Param // nil: it has no parameter data
+	params   []Param // nil: no parameter data
 	declared bool    // record 16 is there
 	total    uint64  // bytes of all parameters
 	batch    bool
@@ -54,8 +54,8 @@ func badMeta(symbol, format string, args ...any) error {
 	return fmt.Errorf("meta data of %s: %s", symbol, fmt.Sprintf(format, args...))
 }
 
-// readMeta reads the records of a section. pairs: the product has cube and vector cores, and looks at ratios and
-// stacks.
+// readMeta reads the records of a section. pairs means that the product has cube and vector cores, and uses ratios
+// and stacks.
 func readMeta(symbol string, b []byte, pairs bool) (m meta, err error) {
 	le := binary.LittleEndian
 	m.there = true
@@ -141,8 +141,8 @@ func validRatio(r [2]uint16) bool {
 	return false
 }
 
-// countArgs is how many records of arguments a description has. They are big endian, with lengths in units of 8
-// bytes; like the compilers that write them, it takes four bytes off the end.
+// countArgs returns the number of records of arguments in a description. They are big endian, with lengths in units
+// of 8 bytes; like the compilers that write them, it ignores the last four bytes.
 func countArgs(v []byte) (n int) {
 	be := binary.BigEndian
 	for left := len(v) - 4; left > 4; {
@@ -159,7 +159,7 @@ func countArgs(v []byte) (n int) {
 	return n
 }
 
-// builderParams is how many parameters a builder in the caller's memory takes.
+// builderParams returns the largest number of parameters of a builder in the caller's memory.
 func (m *meta) builderParams() int {
 	switch {
 	case !m.there:
@@ -170,7 +170,8 @@ func (m *meta) builderParams() int {
 	return (1 + m.args) & 0xFF
 }
 
-// wants is what a binary asks to find in its globals, from section .ascend.meta: the numbers of its records of type 4.
+// wants returns the numbers of the records of type 4 in section .ascend.meta: the values that a binary expects in its
+// globals.
 func (f *file) wants() (numbers []uint32) {
 	le := binary.LittleEndian
 	for _, s := range f.sections {
@@ -192,7 +193,7 @@ func (f *file) wants() (numbers []uint32) {
 	return numbers
 }
 
-// metaSections are the sections with meta data of symbols, by symbol.
+// metaSections returns the sections with meta data of symbols, by symbol.
 func (f *file) metaSections() map[string]section {
 	all := map[string]section{}
 	for _, s := range f.sections {

@@ -34,13 +34,13 @@ func (t *Table) readPTX(image []byte, o Options) error {
 	return nil
 }
 
-// gpuKernel is a kernel of a binary for GPUs: it has no halves, and can be launched with any number of threads.
+// gpuKernel returns a kernel of a binary for GPUs: it has no halves, and can be launched with any number of threads.
 func gpuKernel(name string, m meta, o Options) *Kernel {
 	m.vector = Both
 	return newKernel(name, name, 0, whole, m, o, true)
 }
 
-// readCubin takes the functions of a cubin that others can see as its kernels.
+// readCubin adds the global functions of a cubin as its kernels.
 func (t *Table) readCubin(f *file, o Options) {
 	for _, s := range f.symbols {
 		if s.defined && s.kind == symFunc && s.binding == symGlobal && s.name != "" && len(s.name) <= longestName {
@@ -52,7 +52,7 @@ func (t *Table) readCubin(f *file, o Options) {
 	t.number()
 }
 
-// sizeIf is the size of code, if there is any.
+// sizeIf returns size, or 0 if there is no code.
 func sizeIf(c Code, size uint64) uint64 {
 	if c.Symbol == "" {
 		return 0

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Side is what the file beside a binary, of the same name with .json, says of it.
+// Side is the content of a binary's side file, which has the same name with extension .json.
 type Side struct {
 	Sync  bool   // all kernels take the synchronisation address
-	Magic string // which core type kernels have that do not say; "": it does not say
+	Magic string // core type of kernels that do not specify one; "": not specified
 }
 
-// SideName is the name of the file beside a binary, with an extension such as ".json" in place of its last one.
+// SideName returns the name of the side file of a binary, which has ext, such as ".json", as its extension.
 func SideName(path, ext string) string {
 	return strings.TrimSuffix(path, filepath.Ext(path)) + ext
 }
 
-// ReadSide reads such a file. What is no JSON object says nothing; one that asks for the older way of printing is
-// refused.
+// ReadSide reads such a file. A text that is not a JSON object gives an empty Side; it returns an error if the file
+// requests the older way of printing.
 func ReadSide(text []byte) (s Side, err error) {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(text, &all) != nil {
@@ -55,10 +55,11 @@ var magicNames = map[string]uint32{
 	"FFTS_BINARY_MAGIC_ELF_MIX_AIC": MagicAIVec, "FFTS_BINARY_MAGIC_ELF_MIX_AIV": MagicAIVec,
 }
 
-// MagicNumber is the number of a magic that a side file names; 0 if it is not known.
+// MagicNumber returns the number of the magic in a side file; 0 if it is unknown.
 func (s Side) MagicNumber() uint32 { return magicNames[s.Magic] }
 
-// DefaultType is the type of kernels that do not say theirs. pairs: the product has cube and vector cores.
+// DefaultType returns the type of kernels that do not specify one. pairs means that the product has cube and vector
+// cores.
 func DefaultType(magic uint32, pairs bool) Type {
 	switch {
 	case magic == MagicELF && pairs:
@@ -82,13 +83,13 @@ type CPUOp struct {
 	Lib      string `json:"opKernelLib"`
 }
 
-// CPUKernel is a kernel for the AI CPU.
+// CPUKernel returns a kernel for the AI CPU.
 func CPUKernel(name string, op CPUOp) *Kernel {
 	return &Kernel{Name: name, Type: AICPU, Code: [2]Code{{Symbol: op.Function}}, Takes: MostParams(), So: op.So,
 		Lib: op.Lib}
 }
 
-// CPUTable is what an AI CPU binary of so many bytes has.
+// CPUTable returns the table of an AI CPU binary of the given size.
 func CPUTable(ops map[string]CPUOp, bytes uint64) *Table {
 	t := &Table{Format: Native, Loaded: bytes, byName: map[string]*Kernel{}, byNumber: map[uint64]*Kernel{},
 		vars: map[string]Variable{}}

@@ -20,7 +20,7 @@ const (
 	AICPU  Type = 100
 )
 
-// Halves of a kernel. A kernel that is not a mix has one of them; which, says its type.
+// Halves of a kernel. A kernel that is not a mix has one of them, according to its type.
 const (
 	CubeHalf   = 0 // or the AI Core
 	VectorHalf = 1
@@ -28,20 +28,20 @@ const (
 
 // Code is one function of a binary.
 type Code struct {
-	Symbol string // "": there is none
+	Symbol string // "": no code
 	Size   uint64
 }
 
-// Kernel is one kernel of a binary. It never changes.
+// Kernel is one kernel of a binary. It is not changed.
 type Kernel struct {
 	Name   string
 	Type   Type
 	Number uint64 // entry, also called tiling key
 	Code   [2]Code
 	Ratio  [2]uint16 // cube and vector cores per block, of a mix
-	Halves bool      // made of a half or two
+	Halves bool      // consists of one half or two
 	Sync   bool      // its arguments begin with the address of the synchronisation area, where the product has one
-	Batch  bool      // all blocks run at the same time, unless the launch says otherwise
+	Batch  bool      // all blocks run at the same time, unless the launch overrides it
 	Vector VectorKind
 	UB     uint32 // bytes of unified buffer that the compiler uses
 
@@ -52,13 +52,13 @@ type Kernel struct {
 
 	So, Lib string // of a kernel for the AI CPU: its shared object, and opKernelLib
 
-	first     half // what the first of its symbols is
+	first     half // role of its first symbol
 	listed    bool // found by its number
 	fromMeta  bool
-	described bool // the binary has meta data of it
+	described bool // the binary has its meta data
 }
 
-// half is what a symbol is to its kernel.
+// half is the role of a symbol in its kernel.
 type half uint8
 
 const (
@@ -73,23 +73,23 @@ type Variable struct {
 	Size   uint64
 }
 
-// Options say how the kernels of a binary are read.
+// Options are properties of a binary that its image does not specify.
 type Options struct {
-	Default Type // of kernels that do not say
+	Default Type // type of kernels that do not specify one
 	Pairs   bool // the product has cube and vector cores: a merged kernel is a mix
 }
 
-// Table is what a binary has.
+// Table lists the kernels and variables of a binary.
 type Table struct {
 	Format  Format
-	Loaded  uint64 // bytes that go to a device
-	Open    bool   // kernels cannot be read: any may be there
-	Barrier bool   // its kernels wait for each other's blocks: they run at the same time
+	Loaded  uint64 // bytes loaded to a device
+	Open    bool   // the kernels are unknown: any name may exist
+	Barrier bool   // blocks of its kernels wait for each other, so they run at the same time
 
 	byName   map[string]*Kernel
 	byNumber map[uint64]*Kernel
 	vars     map[string]Variable
-	fftsAddr bool // the image has a place for the synchronisation address: kernels do not get it
+	fftsAddr bool // the image has a variable for the synchronisation address, so kernels do not get it as an argument
 }
 
 const (
@@ -97,11 +97,11 @@ const (
 	vectorSuffix = "_mix_aiv"
 	longestName  = 4095
 
-	// BarrierSymbol is the function that a shared object uses whose blocks wait for each other.
+	// BarrierSymbol is the function by which blocks of a shared object's kernels wait for each other.
 	BarrierSymbol = "ropeway_block_barrier"
 )
 
-// Read makes the table of a binary.
+// Read returns the table of a binary.
 func Read(image []byte, o Options) (*Table, error) {
 	t := &Table{Format: FormatOf(image), byName: map[string]*Kernel{}, byNumber: map[uint64]*Kernel{},
 		vars: map[string]Variable{}}
@@ -115,7 +115,7 @@ func Read(image []byte, o Options) (*Table, error) {
 	case InProcess:
 		return t, t.readFunctions(image, o)
 	case Unknown:
-		// The vendor's runtime looks at no magic number; what follows finds out.
+		// The vendor's runtime checks no magic number; readELF returns the error.
 	}
 	f, err := readELF(image)
 	if err != nil {
@@ -157,7 +157,7 @@ func Read(image []byte, o Options) (*Table, error) {
 	return t, nil
 }
 
-// split is the registered name of a symbol, and which half its suffix makes it.
+// split returns the registered name of a symbol, and the half that its suffix denotes.
 func split(symbol string) (name string, h half) {
 	c, v := strings.LastIndex(symbol, cubeSuffix), strings.LastIndex(symbol, vectorSuffix)
 	switch {
@@ -227,7 +227,7 @@ func place(h half) int {
 	return CubeHalf
 }
 
-// newKernel is the kernel of its first symbol.
+// newKernel returns the kernel of its first symbol.
 func newKernel(name, symbol string, size uint64, h half, m meta, o Options, fftsAddr bool) *Kernel {
 	k := &Kernel{
 		Name: name, Type: o.Default, Ratio: m.ratio, Halves: h != whole, Batch: m.batch, Vector: m.vector, UB: m.ub,
@@ -261,7 +261,7 @@ func newKernel(name, symbol string, size uint64, h half, m meta, o Options, ffts
 	return k
 }
 
-// numberOf is the number at the end of a name, after its last _; 0 if there is none that fits 64 bits.
+// numberOf returns the number at the end of a name, after its last _; 0 if there is none that fits in 64 bits.
 func numberOf(name string) uint64 {
 	n, err := strconv.ParseUint(name[strings.LastIndexByte(name, '_')+1:], 10, 64)
 	if err != nil {
@@ -270,7 +270,7 @@ func numberOf(name string) uint64 {
 	return n
 }
 
-// number makes the index by number: of equal ones the first by name counts.
+// number builds the index by number. If several kernels have one number, the first by name is used.
 func (t *Table) number() {
 	for _, k := range t.Kernels() {
 		if _, taken := t.byNumber[k.Number]; !taken && k.listed {
@@ -279,8 +279,8 @@ func (t *Table) number() {
 	}
 }
 
-// Describe gives kernels of a shared object without meta data those of the binary that it stands in for: what the
-// program asks for, and the arguments that it builds, are then the same as with that binary.
+// Describe gives kernels of a shared object without meta data the meta data of the binary that it stands in for, so
+// that the program's queries and arguments are the same as with that binary.
 func (t *Table) Describe(of *Table) {
 	if t.Format != Native {
 		return
@@ -294,7 +294,7 @@ func (t *Table) Describe(of *Table) {
 	t.number()
 }
 
-// single is the code of a kernel that is one function, else nil.
+// single returns the code of a kernel that is one function, else nil.
 func (k *Kernel) single() *Code {
 	switch {
 	case k.Code[VectorHalf].Symbol == "":
@@ -305,7 +305,7 @@ func (k *Kernel) single() *Code {
 	return nil
 }
 
-// as is the kernel other with the code of k.
+// as returns the kernel other with the code of k.
 func (k *Kernel) as(other *Kernel) *Kernel {
 	c := *other
 	c.Code = k.Code
@@ -320,7 +320,7 @@ func (k *Kernel) as(other *Kernel) *Kernel {
 	return &c
 }
 
-// Kernels are all kernels, by name.
+// Kernels returns all kernels, sorted by name.
 func (t *Table) Kernels() []*Kernel {
 	all := make([]*Kernel, 0, len(t.byName))
 	for _, k := range t.byName {
@@ -330,17 +330,17 @@ func (t *Table) Kernels() []*Kernel {
 	return all
 }
 
-// Find is the kernel of a name, or nil.
+// Find returns the kernel of a name, or nil.
 func (t *Table) Find(name string) *Kernel { return t.byName[name] }
 
-// GPU reports whether the binary is for GPUs. Such ones do not say which variables they have, or not in a way that can
-// be relied on: the device knows.
+// GPU reports whether the binary is for GPUs. Such binaries do not list their variables reliably; only the device
+// knows them.
 func (t *Table) GPU() bool { return t.Format == PTX || t.Format == Cubin || t.Format == Fatbin }
 
-// Unlisted is a kernel of a binary whose kernels cannot be read.
+// Unlisted returns a kernel of a binary whose kernels are unknown.
 func (t *Table) Unlisted(name string, o Options) *Kernel { return gpuKernel(name, meta{}, o) }
 
-// WithParams is k with the parameters that a device knows of.
+// WithParams returns k with parameters that the device reported.
 func (k *Kernel) WithParams(list []Param) *Kernel {
 	c := *k
 	c.Params, c.HasParams, c.ArgsSize = list, true, 0
@@ -350,10 +350,10 @@ func (k *Kernel) WithParams(list []Param) *Kernel {
 	return &c
 }
 
-// FindNumber is the kernel of a number, or nil.
+// FindNumber returns the kernel of a number, or nil.
 func (t *Table) FindNumber(n uint64) *Kernel { return t.byNumber[n] }
 
-// Global is a global variable.
+// Global returns a global variable; false if there is none of that name.
 func (t *Table) Global(name string) (Variable, bool) {
 	v, ok := t.vars[name]
 	return v, ok

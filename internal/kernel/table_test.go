@@ -19,9 +19,7 @@ var pairs = Options{Default: Cube, Pairs: true}
 func read(t *testing.T, source string, o Options, flags ...string) *Table {
 	t.Helper()
 	table, err := Read(testenv.SharedObject(t, source, flags...), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return table
 }
 
@@ -96,9 +94,7 @@ func TestCubin(t *testing.T) {
 		"void x_1_mix_aic(void) {} void x_1_mix_aiv(void) {} static void local(void) {} int v;")
 	image[18], image[19] = machineCUDA, 0
 	table, err := Read(image, pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, name := range []string{"x_1_mix_aic", "x_1_mix_aiv"} {
 		if k := table.Find(name); k == nil || k.Halves || k.Sync || k.Vector != Both || k.HasParams {
 			t.Errorf("%s is %+v", name, k)
@@ -290,9 +286,7 @@ func TestPTX(t *testing.T) {
 { ret; }
 .entry none() { ret; }
 `), Options{Default: Vector})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	k := table.FindNumber(3)
 	if k == nil || !slices.Equal(k.Params, []Param{{0, 8}, {8, 4}, {16, 8}, {24, 24}}) || k.ArgsSize != 48 {
 		t.Errorf("add_3 is %+v", k)

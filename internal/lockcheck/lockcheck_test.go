@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestRepository proves that what comments of this repository say about locks is true, as far as Check can see.
@@ -15,9 +17,7 @@ func TestRepository(t *testing.T) {
 		t.Skip("make test-all runs it")
 	}
 	all, err := Load("../..", "./...")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	guards := 0
 	for _, p := range all {
 		found, n := check(p)
@@ -34,9 +34,7 @@ func TestRepository(t *testing.T) {
 // TestWants proves that Check reports what testdata says, line by line, and nothing else.
 func TestWants(t *testing.T) {
 	all, err := Load(".", "./testdata/locks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if len(all) != 1 {
 		t.Fatalf("%d packages", len(all))
 	}
@@ -60,9 +58,7 @@ func TestWants(t *testing.T) {
 func wanted(t *testing.T, name string) map[int]string {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer f.Close()
 	wants, want := map[int]string{}, regexp.MustCompile(`// want "(.*)"`)
 	n := 0

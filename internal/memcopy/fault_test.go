@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // faultOf runs f and returns the address of the fault that it ends in. The
@@ -91,17 +93,11 @@ func TestFaultIsRecoverable(t *testing.T) {
 // TestFaultPastFileEnd has SIGBUS instead of SIGSEGV.
 func TestFaultPastFileEnd(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer file.Close()
-	if err := file.Truncate(pageBytes); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, file.Truncate(pageBytes))
 	mem, err := syscall.Mmap(int(file.Fd()), 0, 64*pageBytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer syscall.Munmap(mem)
 	good := newRegion(t, len(mem))
 	n, addr := uintptr(len(mem)), addrOf(mem)

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"ropeway/internal/testenv"
 )
 
 const canary = 0xA5
@@ -24,9 +26,7 @@ func newRegion(t testing.TB, n int) region {
 	n = (n + pageBytes - 1) / pageBytes * pageBytes
 	all, err := syscall.Mmap(-1, 0, n+2*pageBytes, syscall.PROT_READ|syscall.PROT_WRITE,
 		syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { syscall.Munmap(all) })
 	protect(t, all[:pageBytes], syscall.PROT_NONE)
 	protect(t, all[pageBytes+n:], syscall.PROT_NONE)
@@ -36,9 +36,7 @@ func newRegion(t testing.TB, n int) region {
 
 func protect(t testing.TB, b []byte, prot int) {
 	t.Helper()
-	if err := syscall.Mprotect(b, prot); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Mprotect(b, prot))
 }
 
 func addrOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

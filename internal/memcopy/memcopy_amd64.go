@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// kernels are the routines of one instruction set. All but fillTemporal want
-// dst on a line, and n a multiple of what is said here and not 0.
+// kernels are the routines of one instruction set. All but fillTemporal require a dst at the start of a cache line
+// and an n that is a multiple of the given step and not 0.
 type kernels struct {
 	name         string
 	copyPages    func(dst, src, n uintptr)            // pagesStep; past the cache
@@ -35,12 +35,12 @@ var (
 		copyTemporalAVX2, fillStreamAVX2, fillTemporalAVX2, copySegmentsAVX2}
 )
 
-// Immutable outside tests, which switch features off and choose again.
+// Immutable outside tests, which disable features and call choose again.
 var (
 	hasAVX512 = cpu.X86.HasAVX512F
 	hasAVX2   = cpu.X86.HasAVX2
 	onIntel   = isIntel()
-	active    = choose() // nil where only the portable code may run
+	active    = choose() // nil if only the portable code may run
 )
 
 // isIntel reports whether Intel made the processor.
@@ -48,15 +48,15 @@ var (
 //go:noescape
 func isIntel() bool
 
-// choose takes AVX-512 on processors of Intel and AVX2 on others, where there are both. Measured as GB/s with AVX-512 /
-// with AVX2, the fastest of many, on Zen 4 with huge pages:
+// choose prefers AVX-512 on Intel processors and AVX2 on others, if both exist. Measured as GB/s with AVX-512 / with
+// AVX2, the fastest of many, on Zen 4 with huge pages:
 //
 //	past the cache, 512 KiB 21.7 / 23.2, 64 KiB 21.5 / 22.2, 4 KiB 11.7 / 11.7
 //	in the cache, 1 MiB 13.0 / 44.0, 2 MiB 13.0 / 44.2, 4 MiB 36.4 / 32.5
 //	fill, 64 KiB 112 / 110, 2 MiB 100 / 100, 16 MiB 27.7 / 28.1
 //	4096 segments of 256 B, in the cache 14.6 / 17.7, not 4.0 / 4.0; of 64 B, in the cache 3.8 / 5.8
 //
-// and on a Xeon with four cores, where AVX-512 is 1.04 to 1.28 times as fast for what is not in the cache:
+// and on a Xeon with four cores, where AVX-512 is 1.04 to 1.28 times as fast for memory that is not in the cache:
 //
 //	4096 segments of 256 B 7.4 / 5.8, 65536 of 256 B 9.4 / 8.9, 4096 of 4 KiB 24.6 / 20.1; 64 MiB 52.1 / 50.0
 func choose() *kernels {
@@ -69,7 +69,7 @@ func choose() *kernels {
 	return nil
 }
 
-// copyLarge is Copy from copyLargeMin on.
+// copyLarge is Copy for at least copyLargeMin bytes.
 func copyLarge(dst, src, n uintptr) {
 	k := active
 	switch {
@@ -111,7 +111,7 @@ func stream(k *kernels, dst, src, n uintptr) {
 	move(dst, src, n)
 }
 
-// align copies until dst is on a line, and returns what is left to copy.
+// align copies until dst is at the start of a cache line, and returns the remaining copy.
 func align(dst, src, n uintptr) (uintptr, uintptr, uintptr) {
 	head := -dst % lineBytes
 	if head != 0 {
@@ -135,9 +135,8 @@ func fill(dst uintptr, v uint32, n uintptr) {
 	}
 }
 
-// fillStream is fill with non-temporal stores, which must be aligned: both ends
-// are stored first, and the lines between them follow in the phase that v has
-// where they begin.
+// fillStream is fill with non-temporal stores, which must be aligned: it stores both ends first, then the lines
+// between them, with v rotated to its phase at their start.
 func fillStream(k *kernels, dst uintptr, v uint32, n uintptr) {
 	pattern := uint64(v)<<32 | uint64(v)
 	k.fillTemporal(dst, fillStep, pattern)

@@ -12,5 +12,5 @@ func copySegments(list []Segment, to, from Frame, _ bool) int {
 
 func fill(dst uintptr, v uint32, n uintptr) { fillGeneric(dst, v, n) }
 
-// Prefetch asks for the cache line that holds addr. It never faults.
+// Prefetch would prefetch the cache line of addr; here it does nothing.
 func Prefetch(addr uintptr) {}

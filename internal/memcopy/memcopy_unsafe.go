@@ -2,10 +2,9 @@ package memcopy
 
 import "unsafe"
 
-// zero is always nil. An address becomes a pointer by adding it to zero: that
-// is clean to go vet, and costs no trip through memory as reading a uintptr
-// variable as a pointer does. It is a variable because Go 1.26 fails to compile
-// a copy of constant size between sums with the constant nil.
+// zero is always nil. An address becomes a pointer by adding it to zero: go vet accepts that, and unlike reading a
+// uintptr variable as a pointer it needs no memory access. It is a variable because Go 1.26 fails to compile a copy
+// of constant size between sums with the constant nil.
 var zero unsafe.Pointer
 
 // pointer turns an address into a pointer. checkptr is off because the address
@@ -35,7 +34,7 @@ func Copy(dst, src, n uintptr) {
 }
 
 // fillSmall repeats v over n bytes. n is a multiple of the period of v, which
-// is 1 or 4 bytes: that lets the last store overlap the one before.
+// is 1 or 4 bytes: so the last store may overlap the previous one.
 func fillSmall(dst uintptr, v uint32, n uintptr) {
 	if n < 4 {
 		for i := range n {
@@ -56,8 +55,8 @@ func fillSmall(dst uintptr, v uint32, n uintptr) {
 	*(*uint64)(pointer(last)) = w
 }
 
-// fillGeneric is fillSmall for any n: it doubles what is filled up to a block,
-// and copies that block, which stays in the nearest cache, over the rest.
+// fillGeneric is fillSmall for any n: it doubles the filled part up to a block, and copies that block, which stays in
+// the L1 cache, over the rest.
 func fillGeneric(dst uintptr, v uint32, n uintptr) {
 	const first, block = 64, 4096
 	if v == 0 {

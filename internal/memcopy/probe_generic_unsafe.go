@@ -22,5 +22,5 @@ func probeWrite(addr, last uintptr) {
 	atomic.OrUint32(word(last), 0)
 }
 
-// word is the aligned word that holds addr, and so lies on the same page.
+// word returns the aligned word that contains addr, which is on the same page.
 func word(addr uintptr) *uint32 { return (*uint32)(pointer(addr &^ 3)) }

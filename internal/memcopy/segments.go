@@ -6,24 +6,21 @@ type Segment struct {
 	N        uint64
 }
 
-// Frame is a range of addresses that is known to be accessible, and where it is
-// found: [Lo, Lo+Size) lies at +Delta.
+// Frame is an accessible range of addresses, [Lo, Lo+Size), which is mapped at +Delta.
 type Frame struct{ Lo, Size, Delta uintptr }
 
 // SegmentMax is the largest segment that CopySegments copies.
 const SegmentMax = 64 << 10
 
-// CopySegments copies the segments of list from the first on, and returns how
-// many it has copied. It stops at one that is not inside the two frames, is
-// larger than SegmentMax or has ranges that overlap; the caller looks after
-// that one itself and calls again. stream says that the list as a whole is
-// larger than the cache: segments of 1 KiB and more are then written past it,
-// but those below 8 KiB only if Dst is on a line and N a multiple of 256.
+// CopySegments copies segments of list in order, and returns the number it has copied. It stops at a segment that is
+// not inside the two frames, is larger than SegmentMax or has overlapping ranges; the caller copies that one and
+// calls again. stream means that the whole list is larger than the cache: segments of 1 KiB or more are then written
+// past it, but those below 8 KiB only if Dst is at the start of a cache line and N a multiple of 256.
 func CopySegments(list []Segment, to, from Frame, stream bool) int {
 	return copySegments(list, to, from, stream)
 }
 
-// at is where the n bytes at addr are found, if they are inside f.
+// at returns the mapped address of the n bytes at addr; false if they are not inside f.
 func (f *Frame) at(addr uintptr, n uint64) (uintptr, bool) {
 	off := addr - f.Lo
 	return addr + f.Delta, off < f.Size && n <= uint64(f.Size-off)

@@ -11,14 +11,14 @@ package memcopy
 //	1024 B   hot  54 / 58,  cold 277 / 187    hot  74 / 84,  cold 220 / 132
 //	4096 B   hot 328 / 294, cold 861 / 498    hot 351 / 335, cold 782 / 514
 //
-// Asking 2, 3, 4, 8, 12 or 16 segments ahead is the same within the noise when cold: writes are what the memory is slow
-// at. When hot, 256 B lose up to 25% from 3 on: segments on page boundaries share few sets of the nearest cache. 4
-// lines instead of 1 gain 10% at 1 KiB. Past the cache 256 B would gain 1.15 times at most, and short segments that do
-// not begin on a line lose (0.6 at 1 KiB).
+// When cold, prefetching 2, 3, 4, 8, 12 or 16 segments ahead makes no measurable difference: writes limit the speed.
+// When hot, segments of 256 B lose up to 25% with 3 or more: segments on page boundaries share few sets of the
+// nearest cache. 4 lines instead of 1 gain 10% at 1 KiB. Past the cache 256 B would gain 1.15 times at most, and
+// short segments that do not begin on a line lose (0.6 at 1 KiB).
 const (
 	segmentBytes     = 24      // of a Segment
 	segmentsCall     = 256     // segments in one call of a kernel, which cannot be preempted; it also limits their sum
-	segmentStreamMin = 1 << 10 // past the cache from here on
+	segmentStreamMin = 1 << 10 // least size of a segment written past the cache
 )
 
 func copySegments(list []Segment, to, from Frame, stream bool) int {

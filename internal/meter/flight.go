@@ -2,14 +2,14 @@ package meter
 
 import "sync/atomic"
 
-// flight knows when each task that has not ended was submitted, and as what. It has a fixed size: of what it has no
-// room for, the end is counted, and nothing else.
+// flight is a table of the tasks in flight, with the work and the submission time of each. It has a fixed size: of a
+// task that does not fit, only begin and end are counted.
 type flight struct{ slots [slots]slot }
 
 const (
 	slots = 1 << 15 // a power of two
-	near  = 8       // slots in which a task can be, at home
-	far   = 8       // and elsewhere; a power of two
+	near  = 8       // slots of a task at its home
+	far   = 8       // slots of a task elsewhere; a power of two
 )
 
 type slot struct {
@@ -17,7 +17,7 @@ type slot struct {
 	value atomic.Uint64
 }
 
-// flying is what is known of a task: its work, and the lower bits of the time at which it was submitted.
+// flying is the entry of a task: its work, and the lower bits of its submission time.
 type flying uint64
 
 const workBits = 4
@@ -26,7 +26,7 @@ func entry(w Work, submit int64) flying { return flying(uint64(submit)<<workBits
 
 func (e flying) work() Work { return Work(e & (1<<workBits - 1)) }
 
-// submit is when the task was submitted; after is a later time.
+// submit returns the submission time of the task; after is a later time.
 func (e flying) submit(after int64) int64 {
 	ago := (uint64(after)<<workBits - uint64(e&^(1<<workBits-1))) >> workBits
 	if ago > 1<<(63-workBits) {
@@ -35,13 +35,14 @@ func (e flying) submit(after int64) int64 {
 	return after - int64(ago)
 }
 
-// keyOf is never 0. Homes of a stream's tasks are neighbours, and streams are apart.
+// keyOf returns the key of a task, never 0, and its home slot. Successive tasks of a stream have neighbouring homes,
+// and different streams distant ones.
 func keyOf(stream int32, number uint32) (key uint64, home uint32) {
 	return uint64(uint32(stream)+2)<<32 | uint64(number), uint32(stream)*2654435769 + number
 }
 
-// place is the i-th slot in which a task can be. Where streams meet, there may be none at home though most of the table
-// is free: then come slots all over it.
+// place returns the i-th slot in which a task can be: first the slots at its home, then slots all over the table,
+// because where streams collide the home may be full while most of the table is free.
 func (f *flight) place(key uint64, home, i uint32) *slot {
 	if i >= near {
 		home, i = uint32(key*0x9E3779B97F4A7C15>>49), i*(slots/far)
@@ -49,7 +50,7 @@ func (f *flight) place(key uint64, home, i uint32) *slot {
 	return &f.slots[(home+i)&(slots-1)]
 }
 
-// put reports whether there was room. The task is taken after put has returned.
+// put adds a task and reports whether there was room. take of the same task must not run before put has returned.
 func (f *flight) put(stream int32, number uint32, e flying) bool {
 	key, home := keyOf(stream, number)
 	for i := range uint32(near + far) {
@@ -62,7 +63,7 @@ func (f *flight) put(stream int32, number uint32, e flying) bool {
 	return false
 }
 
-// take forgets the task.
+// take removes the task and returns its entry.
 func (f *flight) take(stream int32, number uint32) (flying, bool) {
 	key, home := keyOf(stream, number)
 	for i := range uint32(near + far) {

@@ -1,8 +1,8 @@
-// Package meter counts what a runtime does, for services that watch themselves: bytes, copies, waits. Counting takes no
-// lock and allocates nothing, and reading disturbs nothing.
+// Package meter counts the bytes, copies and waits of a runtime, for the metrics of services. Counting takes no lock
+// and does not allocate, and reading does not disturb counting.
 //
-// Counters are spread over shards, so that streams that are used at the same time do not share cache lines. A snapshot
-// adds them up; it is not of one moment, but each counter in it only ever grows, and no more has ended than has begun.
+// Counters are spread over shards, so that streams that are used at the same time do not share cache lines. A
+// snapshot sums them. It is not atomic, but each counter never decreases, and no more tasks have ended than begun.
 package meter
 
 import (
@@ -14,20 +14,20 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Work is a kind of tasks that is counted apart: copies by [observe.Direction], then fills, then all others.
+// Work is a class of tasks with its own counters: copies by [observe.Direction], then fills, then all others.
 type Work uint8
 
-// Works that are no copies, and how many works there are.
+// Works other than copies, and the number of works.
 const (
 	Fill Work = Work(observe.Both) + 1 + iota
 	Other
 	works
 )
 
-// Wait is what the host waited for.
+// Wait is the kind of a wait of the host.
 type Wait uint16
 
-// Waits. A call that was not made for waiting waits for pageable memory or copies itself.
+// Waits. WaitOther is a call that waits as a side effect: it copies pageable memory, or makes the copy itself.
 const (
 	WaitOther Wait = iota
 	WaitStream
@@ -36,13 +36,14 @@ const (
 	waits
 )
 
-// Buckets of a histogram: the k-th holds what is at most its unit times 4 to the power of k, the last one the rest.
+// Buckets is the number of buckets of a histogram: the k-th counts values up to its unit times 4 to the power of k,
+// the last one all larger values.
 const Buckets = 16
 
 // Units of histograms: the bound of the first bucket.
 const (
-	SizeUnit = 64   // bytes: to 16 GiB, and more
-	TimeUnit = 1000 // nanoseconds: to 268 seconds, and more
+	SizeUnit = 64   // bytes; the last bound is 16 GiB
+	TimeUnit = 1000 // nanoseconds; the last bound is 268 seconds
 )
 
 const shards = 16 // a power of two
@@ -56,19 +57,20 @@ type Meter struct {
 
 var _ observe.Tracer = (*Meter)(nil)
 
-// New makes a meter.
+// New returns a new meter.
 func New() *Meter { return &Meter{base: time.Now()} }
 
 // shard is a part of the counters, on cache lines of its own.
 type shard struct {
 	_     [64]byte
 	works [works]tasks
-	lost  struct{ begun, ended atomic.Uint64 } // tasks of which the table had no room for more
+	lost  struct{ begun, ended atomic.Uint64 } // tasks that did not fit in the table
 	waits [waits]histogram
 	_     [64]byte
 }
 
-// tasks are those of one work. How many there were is the count of sizes; how many have run is the count of ran.
+// tasks are the counters of one work. The number of tasks is the count of sizes; the number that have run is the
+// count of ran.
 type tasks struct {
 	sizes    histogram // bytes
 	queued   histogram // from submission to start
@@ -77,7 +79,7 @@ type tasks struct {
 	segments atomic.Uint64
 	failed   atomic.Uint64
 	dropped  atomic.Uint64
-	lost     atomic.Uint64 // went to lost
+	lost     atomic.Uint64 // counted in lost
 }
 
 type histogram struct {
@@ -85,13 +87,13 @@ type histogram struct {
 	sum    atomic.Uint64
 }
 
-// add counts v, in units.
+// add counts the value v in a histogram with this unit.
 func (h *histogram) add(v, unit uint64) {
 	h.counts[bucket(v, unit)].Add(1)
 	h.sum.Add(v)
 }
 
-// bucket is the first whose bound is v or more.
+// bucket returns the index of the first bucket whose bound is at least v.
 func bucket(v, unit uint64) int {
 	if v <= unit {
 		return 0
@@ -102,13 +104,13 @@ func bucket(v, unit uint64) int {
 
 func (m *Meter) shard(number uint32) *shard { return &m.shards[number&(shards-1)] }
 
-// Now implements observe.Tracer: nanoseconds since the meter was made.
+// Now implements observe.Tracer: it returns the nanoseconds since the meter was created.
 func (m *Meter) Now() int64 { return int64(time.Since(m.base)) }
 
-// span is the time between two moments; clocks of several processors may disagree by a little.
+// span returns the time between two moments, at least 0: clocks of several processors may disagree by a little.
 func span(from, to int64) uint64 { return uint64(max(0, to-from)) }
 
-// workOf is what a task counts as.
+// workOf returns the work that a task counts as.
 func workOf(t *observe.Task) Work {
 	switch {
 	case t.Kind <= observe.Descriptor && t.Direction <= observe.Both:
@@ -166,7 +168,7 @@ func (m *Meter) Copied(c observe.Call, t observe.Task) {
 	w.ran.add(span(t.Submit, c.End), TimeUnit)
 }
 
-// Function implements observe.Tracer: what a function waits for.
+// Function implements observe.Tracer: it returns the Wait of a function.
 func (m *Meter) Function(name string) uint16 {
 	switch {
 	case strings.Contains(name, "SynchronizeStream"):
@@ -186,14 +188,14 @@ func (m *Meter) Called(c observe.Call) {
 	}
 }
 
-// From and Sites implement observe.Tracer: where calls come from makes no difference.
+// From and Sites implement observe.Tracer: call sites are not counted.
 func (m *Meter) From(function uint16, _ observe.Site) uint16 { return function }
 func (m *Meter) Sites() bool                                 { return false }
 
-// Ranged, Device, Stream, Thread, Left, Ended and Close implement observe.Tracer: there is nothing to count.
+// Ranged, Device, Stream, Thread, Left, Ended and Close implement observe.Tracer: they do nothing.
 func (m *Meter) Ranged(observe.Range) {}
 
-// Modelled implements observe.Tracer: executions are counted as they come.
+// Modelled implements observe.Tracer: executions are counted when they are submitted.
 func (m *Meter) Modelled(*observe.ModelGraph) {}
 func (m *Meter) Device(int32, string)         {}
 func (m *Meter) Stream(int32, int32, bool)    {}

@@ -1,6 +1,6 @@
 package meter
 
-// Tasks is what happened to the tasks of a work.
+// Tasks are the counters of the tasks of a work.
 type Tasks struct {
 	Sizes, Queued, Ran Histogram
 	Batches, Segments  uint64
@@ -8,21 +8,21 @@ type Tasks struct {
 	InFlight           uint64
 }
 
-// Histogram is how many values there were in each bucket.
+// Histogram has the number of values in each bucket.
 type Histogram struct {
 	Counts [Buckets]uint64
 	Count  uint64
 	Sum    uint64
 }
 
-// Snapshot is all counters.
+// Snapshot has all counters.
 type Snapshot struct {
 	Works    [works]Tasks
 	Waits    [waits]Histogram
-	InFlight uint64 // tasks of all works, and those of which there were so many that their work is not known
+	InFlight uint64 // tasks of all works, including tasks that did not fit in the table, whose work is unknown
 }
 
-// Read adds the shards up.
+// Read sums the shards.
 func (m *Meter) Read() *Snapshot {
 	var all Snapshot
 	var lostEnded, lostBegun uint64
@@ -33,7 +33,7 @@ func (m *Meter) Read() *Snapshot {
 		lostBegun += s.lost.begun.Load()
 		for w := range s.works {
 			c, to := &s.works[w], &all.Works[w]
-			// What has ended is read before what has begun: so never more has ended than has begun.
+			// Read ends before beginnings, so that no more tasks have ended than begun.
 			to.Dropped += c.dropped.Load()
 			to.Ran.read(&c.ran)
 			to.Failed += c.failed.Load()

@@ -14,7 +14,7 @@ func (k Kind) String() string      { return name(Kinds, int(k)) }
 func (d Direction) String() string { return name(Directions, int(d)) }
 func (m Memory) String() string    { return name(Memories, int(m)) }
 
-// name is a value's, or "unknown": files of a newer recorder may have more.
+// name returns the name of a value, or "unknown": files of a newer recorder may have more values.
 func name(of []string, value int) string {
 	if value < len(of) {
 		return of[value]
@@ -22,10 +22,11 @@ func name(of []string, value int) string {
 	return "unknown"
 }
 
-// Records reports whether tasks of this kind signal what Waits of others wait for; both have the same Event.
+// Records reports whether tasks of this kind signal an event that tasks with Waits wait for; both have the same
+// Event.
 func (k Kind) Records() bool { return k == Record || k == NotifyRecord || k == ValueWrite }
 
-// Waits reports whether tasks of this kind hold their stream up until another one has recorded.
+// Waits reports whether tasks of this kind block their stream until another task has recorded.
 func (k Kind) Waits() bool { return k == Wait || k == NotifyWait || k == ValueWait }
 
 // Copies reports whether tasks of this kind move bytes between memories.

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Tee passes everything to both. Times are the first one's: the second has to do with nanoseconds of a clock that is
-// not its own.
+// Tee returns a Tracer that reports everything to both. Times are by the clock of the first; the second must accept
+// nanoseconds of a clock that is not its own.
 func Tee(first, second Tracer) Tracer {
 	return &tee{first: first, second: second, numbers: map[from]uint16{}}
 }
@@ -20,14 +20,14 @@ type tee struct {
 	functions [functions][2]uint16
 }
 
-// from is what a number is for: a function, by name, or its calls from a site, by the function's number.
+// from is the key of a number: the name of a function, or the number of a function and a site that calls it.
 type from struct {
 	name     string
 	function uint16
 	site     Site
 }
 
-// functions is how many there can be.
+// functions is the largest number of entries.
 const functions = 1 << 16
 
 func (t *tee) Now() int64 { return t.first.Now() }
@@ -47,7 +47,7 @@ func (t *tee) Ran(stream int32, number uint32, began, ended int64, how Result) {
 	t.second.Ran(stream, number, began, ended, how)
 }
 
-// Worked implements CoreTracer, for those of both that are.
+// Worked implements CoreTracer: it reports to those of the two that are CoreTracers.
 func (t *tee) Worked(w CoreWork) {
 	names := t.functions[w.Name]
 	for i, o := range [2]Tracer{t.first, t.second} {
@@ -73,7 +73,7 @@ func (t *tee) Copied(c Call, task Task) {
 	t.second.Copied(second, task)
 }
 
-// split is a call with the number that each has for its function.
+// split returns the call with the number that each of the two uses for its function.
 func (t *tee) split(c Call) (first, second Call) {
 	both := t.functions[c.Function]
 	first, second = c, c
@@ -81,7 +81,7 @@ func (t *tee) split(c Call) (first, second Call) {
 	return first, second
 }
 
-// Function gives a name one number that stands for those of both.
+// Function returns one number for a name; it stands for the numbers of both tracers.
 func (t *tee) Function(name string) uint16 {
 	return t.number(from{name: name}, 0, func(o Tracer, _ uint16) uint16 { return o.Function(name) })
 }
@@ -91,8 +91,8 @@ func (t *tee) From(function uint16, s Site) uint16 {
 		func(o Tracer, n uint16) uint16 { return o.From(n, s) })
 }
 
-// number is the one for something, which both tracers number as ask says, by their numbers of a function. An entry is
-// written once, before its number is given out.
+// number returns the number of a key. For a new key it calls ask with each tracer and that tracer's number of
+// function. An entry is written once, before its number is returned.
 func (t *tee) number(of from, function uint16, ask func(o Tracer, function uint16) uint16) uint16 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,7 +157,7 @@ func (t *tee) Ended() {
 
 func (t *tee) Close() error { return errors.Join(t.first.Close(), t.second.Close()) }
 
-// PartsOf is what of a tracer wants parts of executions; nil if nothing does.
+// PartsOf returns a PartTracer for the tracers in tr that receive parts of executions; nil if none does.
 func PartsOf(tr Tracer) PartTracer {
 	if t, ok := tr.(*tee); ok {
 		a, b := PartsOf(t.first), PartsOf(t.second)

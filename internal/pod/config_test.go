@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 // TestParse: valid pod files.
@@ -82,15 +84,11 @@ func TestRead(t *testing.T) {
 		t.Errorf("by address: %v", err)
 	}
 	key := filepath.Join(filepath.Dir(file), "pod.key")
-	if err := os.Chmod(key, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Chmod(key, 0o644))
 	if _, err := Read(file, "1"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key for everybody: %v", err)
 	}
-	if err := os.WriteFile(key, []byte("short"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(key, []byte("short"), 0o600))
 	os.Chmod(key, 0o600)
 	if _, err := Read(file, "1"); err == nil || !strings.Contains(err.Error(), "32 bytes") {
 		t.Errorf("a short key: %v", err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 // TestCrowd proves that strangers at one address displace each other, not the older connection of a server at another
@@ -18,9 +20,7 @@ func TestCrowd(t *testing.T) {
 	dial := func(from string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		c, err := d.Dial("tcp", listenerOf(a))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}

@@ -173,15 +173,10 @@ func tryJoin(t testing.TB) (*network, error) {
 		ip(t, "-n", n.names[i], "link", "set", n.devices[i], "up")
 	}
 	for i := range 2 { // until it runs
-		for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		testenv.Eventually(t, n.devices[i]+" comes up", func() bool {
 			out, err := runIP("-n", n.names[i], "-o", "link", "show", "dev", n.devices[i], "up")
-			if err == nil && strings.Contains(out, "state UP") {
-				break
-			}
-			if time.Since(begin) > time.Minute {
-				t.Fatalf("%s does not come up: %s", n.devices[i], out)
-			}
-		}
+			return err == nil && strings.Contains(out, "state UP")
+		})
 	}
 	return n, nil
 }
@@ -209,14 +204,10 @@ func podOn(t testing.TB, n *network, more string) string {
 	t.Helper()
 	file := podFile(t, 1, more)
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	list := fmt.Sprintf("- {id: 0, address: %s}\n  - {id: 1, address: %s}\n", n.addresses[0], n.addresses[1])
 	text = []byte(strings.Replace(string(text), "- {id: 0, address: 127.0.0.1}\n", list, 1))
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, text, 0o600))
 	return file
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestClosedInChild proves that every socket of a link and every listener is recorded for forked children exactly as
@@ -30,9 +32,7 @@ func TestClosedInChild(t *testing.T) {
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, _ := export(t, a, 4096, true)
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 // well proves that an owner still serves members of the pod.
@@ -74,9 +76,7 @@ func TestScanner(t *testing.T) {
 	var open []net.Conn
 	for i := range 500 {
 		c, err := net.Dial("tcp", listenerOf(a))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		open = append(open, c)
 		switch i % 3 {
 		case 1:
@@ -106,9 +106,7 @@ func TestScanner(t *testing.T) {
 func listener(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -147,21 +145,15 @@ func TestReplay(t *testing.T) {
 	h := x.Handle
 	h.Port = portOf(l)
 	r, err := b.Import(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if n, open := a.Exports(); n != 1 || open != 1 {
 		t.Fatalf("%d exports, %d open", n, open)
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, r.Close())
 	l.Close()
 	wg.Wait()
 	c, err := net.Dial("tcp", listenerOf(a))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer c.Close()
 	c.Write(said.Bytes())                      //nolint:errcheck // it may be closed before the end
 	c.SetDeadline(time.Now().Add(time.Minute)) //nolint:errcheck // a connection that is closed fails below
@@ -187,15 +179,11 @@ type insider struct {
 func proves(t *testing.T, owner *Node) *tls.Conn {
 	t.Helper()
 	raw, err := net.Dial("tcp", listenerOf(owner))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	c := tls.Client(raw, owner.tls)
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(time.Minute))
-	if err := c.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Handshake())
 	return c
 }
 
@@ -218,9 +206,7 @@ func sneak(t *testing.T, owner *Node) *insider {
 // says sends a request over the control connection and returns the response.
 func (i *insider) says(t *testing.T, r request) (a response) {
 	t.Helper()
-	if err := writeFrame(i.conn, time.Minute, r); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, writeFrame(i.conn, time.Minute, r))
 	if err := readFrame(i.conn, time.Minute, false, &a); err != nil || a.Refused != "" {
 		t.Fatal(err, a.Refused)
 	}
@@ -344,14 +330,7 @@ func TestGreedy(t *testing.T) {
 			break
 		}
 	}
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, open := a.Exports(); open == 0 {
-			break
-		}
-		if time.Since(begin) > time.Minute {
-			t.Fatal("it is still served")
-		}
-	}
+	testenv.Eventually(t, "its link ends", func() bool { _, open := a.Exports(); return open == 0 })
 	well(t, b, x.Handle)
 }
 

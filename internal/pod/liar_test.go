@@ -152,9 +152,7 @@ func TestCloseWaits(t *testing.T) {
 	x, _ := export(t, a, 64<<20, true)
 	for range 10 {
 		r, err := b.Import(x.Handle)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		to := heap(t, 64<<20)
 		end := make(chan error, 1)
 		r.Read([]Segment{{addressOf(to), 0, 64 << 20}}, func(err error) { end <- err })

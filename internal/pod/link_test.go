@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 // TestNewLinkEndsOld proves that no request of an importer's old link is carried out once it has a new one: writes that
@@ -14,13 +16,9 @@ func TestNewLinkEndsOld(t *testing.T) {
 	a, b, c := node(t, file, 0), node(t, file, 1), node(t, file, 2)
 	x, _ := export(t, a, 4096, true)
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	other, err := c.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	to := place{x.Handle.Server, x.Handle.Port}
 	a.mu.Lock()
 	old, _ := a.served[b.importer(to)].(*responder)
@@ -29,9 +27,7 @@ func TestNewLinkEndsOld(t *testing.T) {
 		t.Fatal("the owner does not know the link")
 	}
 	l, err := b.dial(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	select {
 	case <-old.over:
 	default:

@@ -11,15 +11,15 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"ropeway/internal/testenv"
 )
 
 // TestManifest proves that the manifest for Kubernetes in docs/pod.md is valid YAML and consistent, that the key in it
 // is refused, and that the pod file can be read with a key that has the permissions of the manifest.
 func TestManifest(t *testing.T) {
 	page, err := os.ReadFile("../../docs/pod.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, text, _ := strings.Cut(string(page), "## In Kubernetes")
 	_, text, _ = strings.Cut(text, "```yaml\n")
 	text, _, ok := strings.Cut(text, "```")
@@ -110,9 +110,7 @@ func TestManifest(t *testing.T) {
 	put := func(name, text string) {
 		name = filepath.Join(dir, name)
 		os.Remove(name) //nolint:errcheck // it may not be there
-		if err := os.WriteFile(name, []byte(text), os.FileMode(v.Secret.DefaultMode)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(name, []byte(text), os.FileMode(v.Secret.DefaultMode)))
 	}
 	for name, text := range secret.StringData {
 		put(name, text)
@@ -140,9 +138,7 @@ func TestManifest(t *testing.T) {
 // TestSecurityNamesTests proves that the tests exist that SECURITY.md names for pods.
 func TestSecurityNamesTests(t *testing.T) {
 	page, err := os.ReadFile("../../SECURITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, text, _ := strings.Cut(string(page), "**Pods.**")
 	text, _, ok := strings.Cut(text, "\n**")
 	names := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z]+)`").FindAllStringSubmatch(text, -1)
@@ -150,15 +146,11 @@ func TestSecurityNamesTests(t *testing.T) {
 		t.Fatalf("it names %v", names)
 	}
 	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var all strings.Builder
 	for _, f := range files {
 		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		all.Write(b)
 	}
 	for _, name := range names {

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 const near = "transport: auto\n" // processes of a test map each other's memory
@@ -17,9 +19,7 @@ func TestNear(t *testing.T) {
 	const size = 3*nearInline + 8192
 	x, there := export(t, a, size, true)
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if r.near == nil {
 		t.Fatal("the memory is not mapped")
 	}
@@ -35,15 +35,11 @@ func TestNear(t *testing.T) {
 			from = append(from, Segment{addressOf(back[at:]), uint64(at), uint64(n)})
 			at += n
 		}
-		if err := wait(t, r.Write, to...); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, wait(t, r.Write, to...))
 		if at, n := differ(there, here); n > 0 {
 			t.Fatalf("%v: %d other bytes, the first at %d", segs, n, at)
 		}
-		if err := wait(t, r.Read, from...); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, wait(t, r.Read, from...))
 		if at, n := differ(back, here); n > 0 {
 			t.Fatalf("%v: %d other bytes read, the first at %d", segs, n, at)
 		}
@@ -75,13 +71,9 @@ func TestNearPartOfFile(t *testing.T) {
 	file := podFile(t, 2, near)
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, err := a.Export(memfd(t, 16384), 4096, About{Size: 4096}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if r.near != nil {
 		t.Error("a file with other memory was passed on")
 	}
@@ -127,21 +119,15 @@ func TestNearNotified(t *testing.T) {
 	a, b := node(t, file, 0), node(t, file, 1)
 	wrote := make(chan struct{}, 8)
 	x, err := a.Offer(memfd(t, 4096), 0, About{Size: 4096}, [24]byte{1}, func() { wrote <- struct{}{} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	x.AllowAt(b.config.Me().ID, []int32{b.pid})
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if r.near != nil {
 		t.Error("the memory is mapped")
 	}
 	one := heap(t, 8)
-	if err := wait(t, r.Write, Segment{addressOf(one), 0, 8}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, wait(t, r.Write, Segment{addressOf(one), 0, 8}))
 	select {
 	case <-wrote:
 	case <-time.After(time.Minute):

@@ -39,9 +39,7 @@ func podFile(t testing.TB, n int, more string) string {
 		text += fmt.Sprintf("  - {id: %d, address: 127.0.0.1}\n", i)
 	}
 	file := filepath.Join(dir, "pod.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -49,13 +47,9 @@ func podFile(t testing.TB, n int, more string) string {
 func node(t testing.TB, file string, i int) *Node {
 	t.Helper()
 	c, err := Read(file, fmt.Sprint(i))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(n.Close)
 	return n
 }
@@ -64,14 +58,10 @@ func node(t testing.TB, file string, i int) *Node {
 func memfd(t testing.TB, size int) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("pod-test", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f := os.NewFile(uintptr(fd), "memory")
 	t.Cleanup(func() { f.Close() })
-	if err := f.Truncate(int64(size)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.Truncate(int64(size)))
 	return f
 }
 
@@ -79,9 +69,7 @@ func memfd(t testing.TB, size int) *os.File {
 func export(t testing.TB, n *Node, size int, open bool) (*Export, []byte) {
 	t.Helper()
 	x, err := n.Export(memfd(t, size), 0, About{Size: uint64(size), Device: 3}, open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return x, x.bytes
 }
 
@@ -115,9 +103,7 @@ func copies(t *testing.T, more string) {
 	const size = 8 << 20
 	x, theirs := export(t, a, size, true)
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if r.About != (About{Size: size, Device: 3}) {
 		t.Errorf("imported %+v", r.About)
 	}
@@ -165,9 +151,7 @@ func copies(t *testing.T, more string) {
 	rnd.Shuffle(len(segs), func(i, j int) { segs[i], segs[j] = segs[j], segs[i] })
 	for _, write := range []func([]Segment, func(error)){r.Write, r.WriteStaying} {
 		clear(theirs)
-		if err := wait(t, write, append([]Segment(nil), segs...)...); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, wait(t, write, append([]Segment(nil), segs...)...))
 		if !bytes.Equal(theirs, mine) {
 			t.Error("a list was written wrongly")
 		}
@@ -176,9 +160,7 @@ func copies(t *testing.T, more string) {
 	for i := range segs {
 		segs[i].Local = addressOf(back) + uintptr(segs[i].Offset)
 	}
-	if err := wait(t, r.Read, segs...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, wait(t, r.Read, segs...))
 	if !bytes.Equal(back, mine) {
 		t.Error("a list was read wrongly")
 	}
@@ -197,9 +179,7 @@ func TestLife(t *testing.T) {
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, theirs := export(t, a, 1<<20, true)
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	x.Withdraw()
 	theirs[7] = 42
 	got := heap(t, 8)
@@ -207,9 +187,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("after the owner has withdrawn it: %v %v", got, err)
 	}
 	again, err := b.Import(x.Handle) // another process has it open
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := again.Close(); err != nil {
 		t.Error(err)
 	}
@@ -227,9 +205,7 @@ func TestLife(t *testing.T) {
 	}
 	y, _ := export(t, a, 4096, true)
 	r2, err := b.Import(y.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r2.Close()
 	if n, open := a.Exports(); n != 1 || open != 0 {
 		t.Errorf("%d exports, %d of them open", n, open)
@@ -243,9 +219,7 @@ func TestReplaced(t *testing.T) {
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, _ := export(t, a, 4096, true)
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	a.Close()
 	other := node(t, file, 0)
 	other.config.Servers[0].Ports = [2]uint16{x.Handle.Port, x.Handle.Port}
@@ -266,17 +240,13 @@ func TestOfferWithdrawn(t *testing.T) {
 	file := podFile(t, 3, "")
 	a, b, c := node(t, file, 0), node(t, file, 1), node(t, file, 2)
 	x, err := a.Offer(memfd(t, 4096), 0, About{Size: 4096}, [24]byte{1}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, n := range []*Node{b, c} {
 		x.AllowAt(n.config.Me().ID, []int32{n.pid})
 	}
 	open := func(n *Node) *Remote {
 		r, err := n.Import(x.Handle)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return r
 	}
 	first, second := open(b), open(c)
@@ -310,9 +280,7 @@ func TestWhiteList(t *testing.T) {
 	}
 	x.Allow([]int32{int32(os.Getpid())})
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r.Close()
 	h := x.Handle
 	h.Secret[0] ^= 1
@@ -333,13 +301,9 @@ func faults(t *testing.T, more string) {
 	a, b := node(t, file, 0), node(t, file, 1)
 	x, _ := export(t, a, 4<<20, true)
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	hole, err := unix.Mmap(-1, 0, 4<<20, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, f := range []func([]Segment, func(error)){r.Write, r.Read} {
 		if err := wait(t, f, Segment{addressOf(hole), 0, 100}); !errors.Is(err, ErrFault) {
 			t.Errorf("a small copy: %v", err)

@@ -211,9 +211,7 @@ type server struct {
 func launch(t testing.TB, file string, id int, words ...string) *server {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	words = append(words, self)
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = []string{fmt.Sprintf("%s=%s %d", role, file, id)}

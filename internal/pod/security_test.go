@@ -49,9 +49,7 @@ func TestSlowStrangers(t *testing.T) {
 		},
 	} {
 		c, err := net.Dial("tcp", listenerOf(a))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer c.Close()
 		wg.Go(func() { does(c.(*net.TCPConn)) })
 		hungUp(t, c)
@@ -71,9 +69,7 @@ func TestTickets(t *testing.T) {
 		i := sneak(t, a)
 		shows := func(ticket []byte) string {
 			c, err := net.Dial("tcp", listenerOf(a))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			defer c.Close()
 			c.Write(append([]byte(bulkMagic), ticket...)) //nolint:errcheck // it may be closed
 			c.(*net.TCPConn).CloseWrite()                 //nolint:errcheck // likewise
@@ -91,11 +87,7 @@ func TestTickets(t *testing.T) {
 		i = sneak(t, a)
 		old := i.says(t, request{Do: doBulk})
 		i.conn.Close()
-		for begin := time.Now(); len(tickets(a)) > 0; time.Sleep(time.Millisecond) {
-			if time.Since(begin) > time.Minute {
-				t.Fatal("tickets stay")
-			}
-		}
+		testenv.Eventually(t, "tickets go", func() bool { return len(tickets(a)) == 0 })
 		i = sneak(t, a)
 		late := i.says(t, request{Do: doBulk})
 		for _, admitted := range tickets(a) {
@@ -135,9 +127,7 @@ func TestTicketsAreFew(t *testing.T) {
 		t.Errorf("%d tickets", n)
 	}
 	var none response
-	if err := writeFrame(i.conn, time.Minute, request{Do: doBulk}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, writeFrame(i.conn, time.Minute, request{Do: doBulk}))
 	if err := readFrame(i.conn, time.Minute, false, &none); err == nil {
 		t.Errorf("one more than %d tickets is given: %+v", mostLanes, none)
 	}
@@ -180,14 +170,10 @@ func TestEncrypted(t *testing.T) {
 		h := x.Handle
 		h.Port = portOf(l)
 		r, err := b.Import(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		mine := heap(t, 1<<16)
 		pattern(mine, 3)
-		if err := wait(t, r.Write, Segment{addressOf(mine), 0, 1 << 16}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, wait(t, r.Write, Segment{addressOf(mine), 0, 1 << 16}))
 		r.Close()
 		b.Close()
 		l.Close()
@@ -288,22 +274,14 @@ func attackNear(name string) {
 func forOthers(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ropeway-pod-test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	binary, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	name := filepath.Join(dir, "stranger")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(name, binary, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(os.Chmod(dir, 0o755), os.WriteFile(name, binary, 0o755)))
 	return name
 }
 
@@ -325,9 +303,7 @@ func TestOtherUser(t *testing.T) {
 		t.Errorf("another user connects to the owner's socket: %s", got)
 	}
 	r, err := b.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer r.Close()
 	if r.near == nil {
 		t.Error("memory is not mapped any more")

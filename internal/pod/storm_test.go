@@ -133,7 +133,7 @@ func (s *server) again(command string) {
 func (s *server) settles(round int) {
 	s.T.Helper()
 	var now [3]int
-	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
 		fmt.Sscan(s.Does("held"), &now[0], &now[1], &now[2])
 		if s.rounds++; s.rounds <= 3 {
 			for i := range now {

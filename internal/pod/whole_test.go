@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestManyPlaces proves that copies with more places than fit in one message reach all of them.
@@ -17,9 +19,7 @@ func copied(t *testing.T, segments, n int) {
 	size := segments * (n + 16)
 	x, there := export(t, owner, size, true)
 	r, err := user.Import(x.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer r.Close()
 	here, back := heap(t, segments*n), heap(t, segments*n)
 	pattern(here, 1)
@@ -29,18 +29,14 @@ func copied(t *testing.T, segments, n int) {
 		}
 		return list
 	}
-	if err := wait(t, r.Write, place(here)...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, wait(t, r.Write, place(here)...))
 	for i := range segments {
 		at := i * (n + 16)
 		if !bytes.Equal(there[at:at+n], here[i*n:(i+1)*n]) || slices.Max(there[at+n:at+n+16]) != 0 {
 			t.Fatalf("segment %d is not what was written", i)
 		}
 	}
-	if err := wait(t, r.Read, place(back)...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, wait(t, r.Read, place(back)...))
 	if !bytes.Equal(here, back) {
 		t.Error("other bytes were read than written")
 	}

@@ -1,6 +1,10 @@
 package product
 
-import "testing"
+import (
+	"testing"
+
+	"ropeway/internal/testenv"
+)
 
 func TestHas(t *testing.T) {
 	for _, tt := range []struct {
@@ -18,9 +22,7 @@ func TestHas(t *testing.T) {
 		{"910", "aclAppLog", true},              // in nobody's documents
 	} {
 		p, err := Find(tt.product, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if got := p.Has(tt.function); got != tt.want {
 			t.Errorf("%s has %s: %t", tt.product, tt.function, got)
 		}

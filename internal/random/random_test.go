@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ropeway/internal/float16"
+	"ropeway/internal/testenv"
 )
 
 // TestPhilox compares with the answers that the authors of the algorithm publish (Random123, kat_vectors).
@@ -183,9 +184,7 @@ func TestDistributions(t *testing.T) {
 			}
 		}
 		n.A, n.B = bitsOf(n.Type, a), bitsOf(n.Type, b)
-		if err := n.Check(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, n.Check())
 		cdf := func(x float64) float64 { return phi((x - a) / b) }
 		rounding := map[Type]float64{Float16: 1e-3, BFloat16: 1e-2}[n.Type]
 		switch {

@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// A Set holds disjoint address ranges. It is read without a lock and written by one goroutine at a time. Looking
-// something up allocates nothing. It is a sorted list cut into blocks; a change copies one block and the list of
-// blocks, never what is in use.
+// A Set holds disjoint address ranges. It is read without a lock and written by one goroutine at a time. Lookups do
+// not allocate. It is a sorted list divided into blocks; a change replaces one block and the list of blocks by
+// copies, so readers keep a consistent snapshot.
 type Set[T any] struct {
 	blocks atomic.Pointer[[][]*Span[T]]
 }
 
-// Span is one range: Size bytes at Start belong to Of. It is not changed while it is in a set.
+// Span is one range: the Size bytes at Start belong to Of. It must not be changed while it is in a set.
 type Span[T any] struct {
 	Start uintptr
 	Size  uint64
@@ -23,7 +23,7 @@ type Span[T any] struct {
 
 const blockSpans = 256
 
-// Find returns the span that addr falls into, or nil.
+// Find returns the span that contains addr, or nil.
 func (r *Set[T]) Find(addr uintptr) *Span[T] {
 	blocks := r.load()
 	if len(blocks) == 0 {
@@ -63,16 +63,17 @@ func (r *Set[T]) Overlap(addr uintptr, n uint64) *Span[T] {
 	return nil
 }
 
-// Snapshot is what a set held at one time. Two of one set are equal (==) if it did not change in between.
+// Snapshot is the content of a set at one time. Two snapshots of one set are equal (==) if it did not change between
+// them.
 type Snapshot[T any] struct{ blocks *[][]*Span[T] }
 
-// Snapshot is what the set holds now.
+// Snapshot returns the current content of the set.
 func (r *Set[T]) Snapshot() Snapshot[T] { return Snapshot[T]{r.blocks.Load()} }
 
-// All goes through the spans as they were when it began, in order.
+// All iterates over a snapshot of the spans, in order.
 func (r *Set[T]) All() iter.Seq[*Span[T]] { return r.Snapshot().All() }
 
-// All goes through the spans, in order.
+// All iterates over the spans, in order.
 func (s Snapshot[T]) All() iter.Seq[*Span[T]] {
 	var blocks [][]*Span[T]
 	if s.blocks != nil {
@@ -89,7 +90,7 @@ func (s Snapshot[T]) All() iter.Seq[*Span[T]] {
 	}
 }
 
-// Empty reports whether there is no range.
+// Empty reports whether the set is empty.
 func (r *Set[T]) Empty() bool { return len(r.load()) == 0 }
 
 // Clear empties the set. The caller is the only writer.
@@ -102,13 +103,13 @@ func (r *Set[T]) load() [][]*Span[T] {
 	return nil
 }
 
-// Insert adds s, which overlaps nothing. The caller is the only writer.
+// Insert adds s, which must not overlap another span. The caller is the only writer.
 func (r *Set[T]) Insert(s *Span[T]) { r.store(with(r.load(), s)) }
 
-// Remove takes s, which is in the set, out. The caller is the only writer.
+// Remove removes s, which must be in the set. The caller is the only writer.
 func (r *Set[T]) Remove(s *Span[T]) { r.store(without(r.load(), s)) }
 
-// Replace takes spans out and puts others in: a reader sees all of it or nothing. The caller is the only writer.
+// Replace atomically replaces spans by others. The caller is the only writer.
 func (r *Set[T]) Replace(out, in []*Span[T]) {
 	blocks := r.load()
 	for _, s := range out {
@@ -122,7 +123,7 @@ func (r *Set[T]) Replace(out, in []*Span[T]) {
 
 func (r *Set[T]) store(blocks [][]*Span[T]) { r.blocks.Store(&blocks) }
 
-// with is the list with s in it.
+// with returns a copy of the list with s.
 func with[T any](old [][]*Span[T], s *Span[T]) [][]*Span[T] {
 	if len(old) == 0 {
 		return [][]*Span[T]{{s}}
@@ -142,7 +143,7 @@ func with[T any](old [][]*Span[T], s *Span[T]) [][]*Span[T] {
 	return append(blocks, old[b+1:]...)
 }
 
-// without is the list without s, which is in it.
+// without returns a copy of the list without s, which must be in it.
 func without[T any](old [][]*Span[T], s *Span[T]) [][]*Span[T] {
 	b := sort.Search(len(old), func(i int) bool { return old[i][0].Start > s.Start }) - 1
 	i := sort.Search(len(old[b]), func(i int) bool { return old[b][i].Start >= s.Start })

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestLimits: no more is read than the limit, also of a device without end, and a pipe that nobody writes is not waited
@@ -13,12 +15,8 @@ import (
 func TestLimits(t *testing.T) {
 	dir := t.TempDir()
 	name, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
-	if err := os.WriteFile(name, []byte("0123456789"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(name, []byte("0123456789"), 0o600))
+	testenv.OK(t, syscall.Mkfifo(pipe, 0o600))
 	for _, c := range []struct {
 		what  string
 		read  func(string, int64) ([]byte, error)

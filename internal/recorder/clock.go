@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A clock gives ticks, which are nanoseconds, nearly. Asking the system for the time takes as long as a small copy; the
-// processor's counter is three times as fast, where it can be trusted. Its rate is measured in a moment, so ticks may
-// be wrong by a thousandth: pair says by how much.
+// A clock measures time in ticks of nearly a nanosecond. Reading the system's clock takes as long as a small copy;
+// reading the processor's counter, where it is reliable, takes a third of that. Its rate is measured quickly, so
+// ticks may be wrong by a thousandth; pair allows correcting them.
 type clock struct {
 	base time.Time
 	mono int64 // nanoseconds of CLOCK_MONOTONIC at base
 
 	rate  uint64 // ticks for each count of the processor, times 2^32; 0: the counter is not used
-	count int64  // at which ticks were start
+	count int64  // value of the counter at tick start
 	start int64
 }
 
 const (
-	tries  = 5 // times that two clocks are compared: the one that was interrupted least counts
+	tries  = 5 // comparisons of two clocks; the shortest one counts
 	moment = 50 * time.Microsecond
 )
 
@@ -43,7 +43,7 @@ func newClock() clock {
 	return c
 }
 
-// measure finds the rate of the counter.
+// measure measures the rate of the counter.
 func (c *clock) measure() {
 	from, start := together(counter, c.nanoseconds)
 	for end := start + int64(moment); c.nanoseconds() < end; {
@@ -55,7 +55,7 @@ func (c *clock) measure() {
 	}
 }
 
-// now is the time in ticks.
+// now returns the time in ticks.
 func (c *clock) now() int64 {
 	if c.rate == 0 {
 		return c.nanoseconds()
@@ -64,13 +64,13 @@ func (c *clock) now() int64 {
 	return c.start + int64(high<<32|low>>32)
 }
 
-// nanoseconds is the time of CLOCK_MONOTONIC.
+// nanoseconds returns the time of CLOCK_MONOTONIC.
 func (c *clock) nanoseconds() int64 { return c.mono + int64(time.Since(c.base)) }
 
-// pair is one moment in ticks and in nanoseconds.
+// pair returns the same moment in ticks and in nanoseconds.
 func (c *clock) pair() (ticks, nanoseconds int64) { return together(c.now, c.nanoseconds) }
 
-// together asks two clocks for one moment.
+// together reads two clocks at the same moment, as nearly as possible.
 func together(one, other func() int64) (a, b int64) {
 	least := int64(math.MaxInt64)
 	for range tries {
@@ -85,7 +85,7 @@ func together(one, other func() int64) (a, b int64) {
 	return a, b
 }
 
-// monotonic asks the system for CLOCK_MONOTONIC.
+// monotonic reads CLOCK_MONOTONIC; 0 if that fails.
 func monotonic() int64 {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {

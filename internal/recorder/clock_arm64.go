@@ -1,9 +1,10 @@
 package recorder
 
-// counter reads the processor's counter of time.
+// counter reads the processor's virtual counter.
 //
 //go:noescape
 func counter() int64
 
-// counts reports whether the counter is a clock. Here it is one by definition: all processors share it, at one rate.
+// counts reports whether the counter is usable as a clock. On arm64 it is by definition: all processors share it, at
+// a constant rate.
 func counts() bool { return true }

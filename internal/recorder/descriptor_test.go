@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ropeway/internal/testenv"
 )
 
 // TestDescriptorTaken: a program that closes all descriptors and opens files of its own there keeps them as they are.
@@ -16,21 +18,13 @@ func TestDescriptorTaken(t *testing.T) {
 		t.Errorf("the descriptor is %d, where programs close", fd)
 	}
 	name := filepath.Join(t.TempDir(), "theirs")
-	if err := os.WriteFile(name, []byte("five\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(name, []byte("five\n"), 0o666))
 	theirs, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer theirs.Close()
 	rw, err := unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Dup3(rw, fd, unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, unix.Dup3(rw, fd, unix.O_CLOEXEC))
 	unix.Close(rw)
 	for n := range uint32(2 * Slots * SlotBytes / RecordBytes) {
 		one(r, 1, n)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// create makes the file of this process, for its user alone: it holds the command line. A process that runs another
-// program keeps its number, so there may be one already. The directory is made where its parent is: a user who wanted
-// the recording may have gone, and taken that along.
+// create creates the file of this process, readable only by its user because it holds the command line. The file may
+// exist already, since a process that executes another program keeps its number. The directory is created only if its
+// parent exists: the user may have deleted that since.
 func create(dir string) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
@@ -27,23 +27,23 @@ func create(dir string) (*os.File, error) {
 	}
 }
 
-// outOfTheWay gives a file a high descriptor: programs close low ones that they do not know, and open others in their
-// place.
+// outOfTheWay gives a file a high descriptor: some programs close low descriptors that they do not know, and open
+// other files in their place.
 func outOfTheWay(f *os.File) *os.File {
 	const high = 500
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, high)
 	if err != nil {
-		return f // so many are not allowed
+		return f // the limit of descriptors is lower
 	}
 	name := f.Name()
 	f.Close()
 	return os.NewFile(uintptr(fd), name)
 }
 
-// identity is which file a descriptor is of.
+// identity identifies the file of a descriptor.
 type identity struct{ device, inode uint64 }
 
-// identityOf is that of an open file that has a name.
+// identityOf returns the identity of an open file; an error if the file has been deleted.
 func identityOf(f *os.File) (identity, error) {
 	var s unix.Stat_t
 	if err := ignoringEINTR(func() error { return unix.Fstat(int(f.Fd()), &s) }); err != nil {
@@ -55,8 +55,8 @@ func identityOf(f *os.File) (identity, error) {
 	return identity{uint64(s.Dev), s.Ino}, nil
 }
 
-// mapped is the first n bytes of a file as memory. The disk has room for them: memory without would kill the process
-// that touches it.
+// mapped maps the first n bytes of a file. It reserves disk space for them, since touching a mapping without space
+// would kill the process.
 func mapped(f *os.File, n int) ([]byte, error) {
 	if err := allowed(int64(n)); err != nil {
 		return nil, err
@@ -76,7 +76,8 @@ func mapped(f *os.File, n int) ([]byte, error) {
 	return m, nil
 }
 
-// allowed reports whether a file may have n bytes. The kernel would send a signal to a process that tries.
+// allowed returns an error if the limit on file sizes is less than n bytes; the kernel would kill a process that
+// exceeds it.
 func allowed(n int64) error {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil && limit.Cur < uint64(n) {
@@ -85,12 +86,12 @@ func allowed(n int64) error {
 	return nil
 }
 
-// populate touches pages before they are needed. Where there is none to be had this fails; a process that just touched
-// them would be killed.
+// populate touches pages before they are needed. If no memory is available it returns an error, where touching the
+// pages directly would kill the process.
 func populate(m []byte) error {
 	err := ignoringEINTR(func() error { return unix.Madvise(m, unix.MADV_POPULATE_WRITE) })
 	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.EPERM {
-		return nil // a kernel before 5.14: the room is reserved
+		return nil // a kernel before 5.14; disk space is reserved anyway
 	}
 	return err
 }

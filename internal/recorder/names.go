@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/observe"
 )
 
-// names are what has been named so far.
+// names are the functions, sites, modules and threads named so far.
 type names struct {
 	functions atomic.Pointer[map[string]uint16] // replaced, never changed
 
@@ -23,7 +23,7 @@ type names struct {
 	threads map[uint32]string // guarded by mu
 }
 
-// called is a function and where it is called from.
+// called is a function and a site that calls it.
 type called struct {
 	function uint16
 	site     observe.Site
@@ -35,7 +35,7 @@ func (n *names) init() {
 	n.sites, n.modules, n.threads = map[called]uint16{}, map[string]uint32{}, map[uint32]string{}
 }
 
-// number is a new one for a function or a site; false if there is none left. mu is held.
+// number returns a new number for a function or a site; false if none is left. mu is held.
 func (n *names) number() (uint16, bool) {
 	if n.next > math.MaxUint16 {
 		return 0, false
@@ -63,10 +63,10 @@ func (r *Recorder) Function(name string) uint16 {
 	return n
 }
 
-// functionsLeft is how many numbers are kept for functions.
+// functionsLeft is the count of numbers reserved for functions.
 const functionsLeft = 4096
 
-// From implements observe.Tracer. It takes a lock, and finding out where a new address is takes reading a file.
+// From implements observe.Tracer. It takes a lock, and for a new address it reads a file.
 func (r *Recorder) From(function uint16, s observe.Site) uint16 {
 	r.names.mu.Lock()
 	defer r.names.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *Recorder) From(function uint16, s observe.Site) uint16 {
 	return n
 }
 
-// module is the number of a file with code. names.mu is held.
+// module returns the number of an executable or library. names.mu is held.
 func (r *Recorder) module(file, build string) uint32 {
 	n, ok := r.names.modules[file]
 	if !ok {
@@ -115,7 +115,7 @@ func (r *Recorder) module(file, build string) uint32 {
 // Sites implements observe.Tracer.
 func (r *Recorder) Sites() bool { return true }
 
-// Thread implements observe.Tracer: it records the system's name of the thread, which takes reading a file.
+// Thread implements observe.Tracer: it records the system's name of the thread, which it reads from a file.
 func (r *Recorder) Thread(id uint32) {
 	if id == 0 {
 		return

@@ -13,21 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say what to record.
+// Options are the options of a recording.
 type Options struct {
-	Dir     string // gets the file
+	Dir     string // directory for the file
 	Driver  string
 	Program []string
 	Checked bool
-	Server  *int // of a pod that the process is on; nil without one
+	Server  *int // number of the process's server in its pod; nil without a pod
 
-	// Locate finds the file with code that an address is in, the place in that file, and what the linker called that
-	// build; "" if it is in none. Files with the same name are the same. nil: nothing is found.
+	// Locate returns the executable or library that contains an address, the offset in that file, and its build ID;
+	// "" if none contains it. Equal names mean the same file. nil: no address is located.
 	Locate func(pc uintptr) (file string, offset uint64, build string)
 }
 
-// Recorder records a process. Methods may be called concurrently. They allocate nothing, and wait only where said, and
-// when the disk is slower than the program.
+// Recorder records a process. Methods may be called concurrently. They do not allocate, and wait only where
+// documented, or when the disk is slower than the program.
 type Recorder struct {
 	clock clock    // immutable
 	file  *os.File // immutable
@@ -42,34 +42,34 @@ type Recorder struct {
 	shards [shards]shard
 
 	mu       sync.Mutex
-	changed  *sync.Cond   // guarded by mu; a slot is free, or nothing is
-	slots    [Slots]*slot // guarded by mu; those that were used
-	current  *slot        // guarded by mu; hands out blocks; nil: none is left
+	changed  *sync.Cond   // guarded by mu; a slot became free, or recording ended
+	slots    [Slots]*slot // guarded by mu; slots used so far
+	current  *slot        // guarded by mu; slot that shards get blocks from; nil: none is left
 	flushing int          // guarded by mu; slots that are being written to the file
-	windows  uint64       // guarded by mu; slots that were begun: they become windows with these numbers
-	why      error        // guarded by mu; that nothing is recorded any more
+	windows  uint64       // guarded by mu; number of slots begun, which is the number of the last window
+	why      error        // guarded by mu; reason why recording has ended
 	closed   bool         // guarded by mu
 }
 
-// A slot is handed out in blocks, one to a shard. Fields are guarded by Recorder.mu, memory by shards.
+// A slot is divided into blocks, each used by one shard. Fields are guarded by Recorder.mu, memory by shards.
 type slot struct {
 	number int
 	memory []byte
-	window uint64 // that it becomes; 0: it is free
-	taken  int    // blocks handed out
-	done   int    // of these, how many are full
+	window uint64 // number of the window number of the window that it becomes; 0: it is free
+	taken  int    // blocks given to shards
+	done   int    // blocks that shards have returned
 }
 
-// shard is where a thread or a stream puts its records. A writer that finds it taken takes another one.
+// shard receives records of some threads and streams. A writer that finds a shard taken uses another one.
 type shard struct {
 	taken atomic.Bool
 	slot  *slot
-	block []uint64 // what is left of it
-	_     [88]byte // shards do not share lines of the cache
+	block []uint64 // unused rest of the block
+	_     [88]byte // keeps shards on separate cache lines
 }
 
 const (
-	shards     = 32 // records that can be written at one time
+	shards     = 32 // number of records that can be written at a time
 	blockBytes = 4096
 	blocks     = SlotBytes / blockBytes
 )
@@ -77,10 +77,10 @@ const (
 // line is a record.
 type line [recordWords]uint64
 
-// errClosed is why nothing is recorded after Close.
+// errClosed is the reason why recording has ended after Close.
 var errClosed = errors.New("closed")
 
-// Open begins a file.
+// Open creates the file and starts recording.
 func Open(o Options) (*Recorder, error) {
 	f, err := create(o.Dir)
 	if err != nil {
@@ -120,16 +120,16 @@ func Open(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// Now implements observe.Tracer: the time in ticks.
+// Now implements observe.Tracer: it returns the time in ticks.
 func (r *Recorder) Now() int64 { return r.clock.now() }
 
-// tick records what the time is.
+// tick records a ClockType.
 func (r *Recorder) tick() {
 	ticks, ns := r.clock.pair()
 	r.put(0, &line{uint64(ClockType), uint64(ticks), uint64(ns)})
 }
 
-// keepTime records the time now and then: the system's clock is adjusted, ticks are not.
+// keepTime calls tick regularly, because the system's clock is adjusted and ticks are not.
 func (r *Recorder) keepTime() {
 	for pause := time.Millisecond; ; pause = min(10*pause, time.Second) {
 		select {
@@ -141,7 +141,7 @@ func (r *Recorder) keepTime() {
 	}
 }
 
-// put writes a record. source is a thread or a stream: those that differ seldom meet.
+// put writes a record. source is the number of a thread or a stream; different ones rarely use the same shard.
 func (r *Recorder) put(source uint32, l *line) {
 	for i := source; ; i++ {
 		n := &r.shards[i%shards]
@@ -162,8 +162,8 @@ func (r *Recorder) put(source uint32, l *line) {
 	}
 }
 
-// refill gives a shard, which the caller has taken, a new block; false if nothing can be recorded any more. It waits
-// while all slots are being written to the file.
+// refill gives a shard, which the caller has taken, a new block; false if recording has ended. It waits while all
+// slots are being written to the file.
 func (r *Recorder) refill(n *shard) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +178,7 @@ func (r *Recorder) refill(n *shard) bool {
 			r.changed.Wait()
 			continue
 		}
-		r.mu.Unlock() // the shards that have the blocks are just being used
+		r.mu.Unlock() // other writers are using the shards that have the blocks
 		runtime.Gosched()
 		r.mu.Lock()
 	}
@@ -195,8 +195,8 @@ func (r *Recorder) refill(n *shard) bool {
 	return true
 }
 
-// retire takes a shard's block away, which may have room left; the caller has taken the shard. A slot all of whose
-// blocks were handed out and came back is written to the file. mu is held.
+// retire removes the block of a shard, which need not be full; the caller has taken the shard. If the block was the
+// last one of its slot in use, the slot is written to the file. mu is held.
 func (r *Recorder) retire(n *shard) {
 	s := n.slot
 	n.slot, n.block = nil, nil
@@ -209,8 +209,8 @@ func (r *Recorder) retire(n *shard) {
 	}
 }
 
-// retireAll takes the blocks away that idle shards have: what they hold must not wait for what they do next. mu is
-// held.
+// retireAll removes the blocks of idle shards, so that their records do not stay unwritten until the shards are used
+// again. mu is held.
 func (r *Recorder) retireAll() {
 	for i := range r.shards {
 		if n := &r.shards[i]; n.taken.CompareAndSwap(false, true) {
@@ -220,7 +220,7 @@ func (r *Recorder) retireAll() {
 	}
 }
 
-// begin makes a free slot the current one; false if there is none. mu is held.
+// begin makes a free slot the current one; false if no slot is free. mu is held.
 func (r *Recorder) begin() bool {
 	for i, s := range r.slots {
 		if s == nil {
@@ -265,7 +265,7 @@ func (r *Recorder) flush(s *slot) {
 	r.changed.Broadcast()
 }
 
-// ours reports whether the descriptor is still that of the file: a program may close any.
+// ours returns an error if the descriptor is no longer that of the file: a program may close any descriptor.
 func (r *Recorder) ours() error {
 	which, err := identityOf(r.file)
 	if err == nil && which != r.which {
@@ -274,7 +274,7 @@ func (r *Recorder) ours() error {
 	return err
 }
 
-// fail ends recording: there is no room. mu is held.
+// fail ends recording, because the disk is full. mu is held.
 func (r *Recorder) fail(err error) {
 	if r.why == nil {
 		r.why = err
@@ -294,7 +294,7 @@ func (r *Recorder) Ended() {
 	}
 }
 
-// Close implements observe.Tracer. What comes later is lost. The error says that something is missing.
+// Close implements observe.Tracer. Later reports are lost. It returns an error if the recording is incomplete.
 func (r *Recorder) Close() error {
 	r.Ended()
 	r.mu.Lock()
@@ -331,20 +331,20 @@ func (r *Recorder) Close() error {
 	return err
 }
 
-// others are files whose descriptors are no longer ours, or whose names are gone. They are kept, because a file that
-// nobody keeps is closed, and with it what the program has there now.
+// others keeps files whose descriptors are no longer ours, or that were deleted, from being finalized: that would
+// close a descriptor which the program may be using now.
 var others struct {
 	sync.Mutex
 	files []*os.File // guarded by Mutex
 }
 
-// shrink frees slots that were never used, if no window follows them.
+// shrink removes slots that were never used from the end of the file, if there are no windows.
 func (r *Recorder) shrink() error {
 	if r.ours() != nil {
 		return nil
 	}
 	used := 0
-	for used < Slots && r.slots[used] != nil { // lockcheck: nothing records any more
+	for used < Slots && r.slots[used] != nil { // lockcheck: recording has ended
 		used++
 	}
 	if info, err := r.file.Stat(); err != nil || info.Size() > int64(len(r.memory)) {

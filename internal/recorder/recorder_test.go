@@ -27,9 +27,7 @@ func TestMain(m *testing.M) {
 func open(t *testing.T) *Recorder {
 	t.Helper()
 	r, err := Open(Options{Dir: t.TempDir(), Driver: "soft", Program: []string{"program", strings.Repeat("long", 100)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return r
 }
 
@@ -45,9 +43,7 @@ func one(r *Recorder, thread, n uint32) {
 func count(t *testing.T, name string) (counts [256]int, header []byte) {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 	inSlot := map[uint64]bool{}
 	for i := range Slots {
@@ -91,9 +87,7 @@ func TestNothingIsLost(t *testing.T) {
 			}
 		}
 		if when == "before Close" {
-			if err := r.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, r.Close())
 		}
 	}
 	one(r, 1, 1) // lost, without harm
@@ -119,9 +113,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	defer r.Close()
 	memory := func() int64 {
 		var u unix.Rusage
-		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
 		return u.Maxrss >> 10
 	}
 	for n := range uint32(100000) {
@@ -141,9 +133,7 @@ func TestFull(t *testing.T) {
 	r := open(t)
 	name := r.file.Name()
 	readOnly, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r.file.Close()
 	r.file = readOnly
 	for n := range uint32(50000) {
@@ -181,9 +171,7 @@ func recordAll(dir string) int {
 // TestLimit: a process whose files may not be large is neither killed nor stopped.
 func TestLimit(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for limit, want := range map[string]int{"100": 3, "20000": 4, "unlimited": 0} {
 		dir := t.TempDir()
 		cmd := exec.Command("sh", "-c", "ulimit -f "+limit+"; exec "+self)
@@ -208,9 +196,7 @@ func TestSameProcessTwice(t *testing.T) {
 	dir := t.TempDir()
 	for range 3 {
 		r, err := Open(Options{Dir: filepath.Join(dir, "made")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer r.Close()
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "made", "*"+Suffix)); len(files) != 3 {

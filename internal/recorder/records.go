@@ -30,7 +30,7 @@ func (r *Recorder) Submitted(t observe.Task) {
 	}
 }
 
-// Ran implements observe.Tracer. Streams and threads begin at different shards.
+// Ran implements observe.Tracer. Streams and threads start at different shards.
 func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how observe.Result) {
 	result := Done
 	switch {
@@ -49,7 +49,7 @@ func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how obse
 
 var _ observe.CoreTracer = (*Recorder)(nil)
 
-// Worked implements observe.CoreTracer. Cores begin at different shards.
+// Worked implements observe.CoreTracer. Cores start at different shards.
 func (r *Recorder) Worked(w observe.CoreWork) {
 	r.put(uint32(w.Core)+shards/2, &line{
 		uint64(CoreType) | uint64(w.Core)<<8 | half(w.Task.Stream),
@@ -81,7 +81,7 @@ func (r *Recorder) Called(c observe.Call) {
 	}
 }
 
-// Copied implements observe.Tracer: it is one record, if all of it fits.
+// Copied implements observe.Tracer. It writes a single record if all values fit.
 func (r *Recorder) Copied(c observe.Call, t observe.Task) {
 	ticks := c.End - c.Start
 	if t.Bytes >= 1<<32 || ticks < 0 || ticks >= 1<<32 || t.Submit != c.Start || t.Thread != c.Thread ||
@@ -147,10 +147,10 @@ func (r *Recorder) Stream(stream, device int32, isDefault bool) {
 // Device implements observe.Tracer.
 func (r *Recorder) Device(device int32, name string) { r.text(TextDevice, uint32(device), name) }
 
-// half is a number in the upper half of a word.
+// half returns n in the upper half of a word.
 func half(n int32) uint64 { return uint64(uint32(n)) << 32 }
 
-// text records a text, in as many parts as it takes, up to a length that no name has.
+// text records a text in up to 256 parts, more than any name needs.
 func (r *Recorder) text(what uint8, number uint32, s string) {
 	for part := uint64(0); part < 256; part++ {
 		n := min(len(s), textBytes)

@@ -4,14 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestRoot: the root is found from anywhere below it, and nowhere else.
 func TestRoot(t *testing.T) {
 	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := os.Stat(filepath.Join(root, "internal", "repo", "repo.go")); err != nil {
 		t.Error(err)
 	}

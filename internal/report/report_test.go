@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"ropeway/internal/observe"
+	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/sample"
 )
@@ -28,29 +29,21 @@ func shown(t *testing.T, page []byte) (kind string, run map[string]any) {
 	text := m[2]
 	if kind = string(m[1]); kind == "application/gzip;base64" {
 		packed, err := base64.StdEncoding.DecodeString(string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		in, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if text, err = io.ReadAll(in); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := json.Unmarshal(text, &run); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(text, &run))
 	return kind, run
 }
 
 func write(t *testing.T, run *timeline.Run) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(&out, run, ""); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, Write(&out, run, ""))
 	return out.Bytes()
 }
 
@@ -60,9 +53,7 @@ func TestDocs(t *testing.T) {
 		t.Error("it names a documentation that nobody has named")
 	}
 	var out bytes.Buffer
-	if err := Write(&out, sample.Serving(1, 1), `https://example.com/"><b>/`); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, Write(&out, sample.Serving(1, 1), `https://example.com/"><b>/`))
 	if !bytes.Contains(out.Bytes(),
 		[]byte("<head>\n"+`<meta name="ropeway-docs" content="https://example.com/&#34;&gt;&lt;b&gt;/">`)) {
 		t.Error("it does not name the documentation")
@@ -150,13 +141,9 @@ func TestForm(t *testing.T) {
 	sample.Findings(source)
 	source.Checked = false // so that there is advice
 	text, err := JSON(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var run map[string]any
-	if err := json.Unmarshal(text, &run); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(text, &run))
 	first := func(name string) any { return run[name].([]any)[0] }
 	for _, c := range []struct {
 		name string
@@ -302,9 +289,7 @@ func TestCut(t *testing.T) {
 
 func TestEmptyRunHasNoNulls(t *testing.T) {
 	text, err := JSON(&timeline.Run{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if bytes.Contains(text, []byte("null")) {
 		t.Errorf("%s", text)
 	}

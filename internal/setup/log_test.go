@@ -13,20 +13,17 @@ import (
 	"testing"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/testenv"
 )
 
 // logged is what the files below a log directory hold, and their names.
 func logged(t *testing.T, dir string) (names []string, text string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "debug", "plog", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, name := range names {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		text += string(b)
 	}
 	return names, text
@@ -87,9 +84,7 @@ func TestLogNowhere(t *testing.T) {
 // TestLogUnwritable: a log that cannot be written is one line on standard error, and the program goes on.
 func TestLogUnwritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, nil, 0o644))
 	var warn bytes.Buffer
 	log := LogSettings{Level: slog.LevelError, Dir: filepath.Join(file, "below")}.logger(&warn)
 	for range 3 {
@@ -103,9 +98,7 @@ func TestLogUnwritable(t *testing.T) {
 
 func TestLogStdout(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	old := os.Stdout
 	os.Stdout = w
 	log := LogSettings{Level: slog.LevelInfo, Stdout: true}.logger(io.Discard)

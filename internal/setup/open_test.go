@@ -14,20 +14,17 @@ import (
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/process"
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // opened opens what variables say, on small devices, and returns what it warned of. It is closed when the test ends.
 func opened(t *testing.T, vars ...string) (*core.Runtime, string) {
 	t.Helper()
 	s, err := Read(environment(append(vars, "ROPEWAY_DEVICE_MEMORY=64M")...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var warn bytes.Buffer
 	rt, err := s.Open(&warn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := rt.Close(); err != nil {
 			t.Error(err)
@@ -128,9 +125,7 @@ func TestOpenBlocking(t *testing.T) {
 		rt, _ := opened(t, "ASCEND_LAUNCH_BLOCKING="+value)
 		th := rt.NewThread(1)
 		var s core.Handle
-		if err := errors.Join(asError(th.SetDevice(0)), asError(th.CreateStream(&s))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, errors.Join(asError(th.SetDevice(0)), asError(th.CreateStream(&s))))
 		gate, ran := make(chan struct{}), false
 		if want {
 			close(gate) // it is waited for
@@ -161,12 +156,8 @@ func asError(err *core.Error) error {
 func TestOpenHome(t *testing.T) {
 	home := t.TempDir()
 	dir := filepath.Join(home, "share", "info", "runtime")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "version.info"), []byte("Version=8.5.0\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.MkdirAll(dir, 0o755))
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "version.info"), []byte("Version=8.5.0\n"), 0o644))
 	rt, _ := opened(t, "ASCEND_HOME_PATH="+home)
 	var n int32
 	name := []byte("runtime\x00")
@@ -188,9 +179,7 @@ func TestOpenErrors(t *testing.T) {
 		}
 	}
 	s, err := Read(environment())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s.Driver = "ascend"
 	if _, err := s.Open(nil); !errors.Is(err, abi.ErrRTFeatureNotSupport) {
 		t.Errorf("got %v", err)

@@ -23,7 +23,7 @@ type Checker interface {
 }
 
 // CheckVariables are the values of the variables that concern the checker.
-type CheckVariables struct{ Check, Inject, Report string }
+type CheckVariables struct{ Check, Inject, Report, Suppress string }
 
 // ReadCheck sets up a checker. The error names the variable that is wrong.
 type ReadCheck func(v CheckVariables) (Checker, *BadVariable)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/testenv"
 )
 
 // environment is a lookup in NAME=value texts.
@@ -24,9 +25,7 @@ func environment(vars ...string) func(string) (string, bool) {
 
 func TestReadWithoutVariables(t *testing.T) {
 	s, err := Read(environment())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if s.Product.Name != "A2" || s.Product.RC {
 		t.Errorf("the product is %s, RC %t", s.Product.Name, s.Product.RC)
 	}
@@ -85,9 +84,7 @@ func TestReadGoodValues(t *testing.T) {
 	} {
 		t.Run(tt.vars, func(t *testing.T) {
 			s, err := Read(environment(strings.Split(tt.vars, " ")...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if got := tt.get(s); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
@@ -156,9 +153,7 @@ func TestReadNotes(t *testing.T) {
 	} {
 		t.Run(tt.variable, func(t *testing.T) {
 			s, err := Read(environment(tt.variable))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if s.Log != (LogSettings{Level: slog.LevelError}) {
 				t.Errorf("got %+v", s.Log)
 			}

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestTrace: ROPEWAY_TRACE makes a file for the process; where it cannot, that is said and the program runs.
 func TestTrace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, nil, 0o666))
 	for _, tt := range []struct {
 		dir   string
 		files int
@@ -24,14 +24,10 @@ func TestTrace(t *testing.T) {
 		{filepath.Join(file, "below"), 0, "ROPEWAY_TRACE: nothing is recorded"},
 	} {
 		s, err := Read(environment("ROPEWAY_TRACE="+tt.dir, "ROPEWAY_DEVICE_MEMORY=64M", "ROPEWAY_DEVICES=1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var warn bytes.Buffer
 		rt, err := s.Open(&warn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if (rt.Tracer() != nil) != (tt.files > 0) {
 			t.Errorf("%q: traced by %v", tt.dir, rt.Tracer())
 		}

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 // flood connects to an exporter again and again, from many goroutines, and says nothing. It is a role of the test
@@ -47,9 +48,7 @@ func TestFlood(t *testing.T) {
 	begin := time.Now()
 	for range 50 { // each takes 5 s at most
 		it, err := b.Import(k, Allocation)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		it.Close()
 	}
 	if took := time.Since(begin); took > 30*time.Second {
@@ -65,7 +64,7 @@ func crowd() {
 	k, _ := ParseText(strings.TrimSpace(line))
 	left := make(chan struct{})
 	for range 300 {
-		c, err := wait(socketName(k.tag), 5*time.Second)
+		c, err := wait(socketName(k.tag), time.Minute)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -89,27 +88,17 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 	}
 	b := broker(t)
 	k := mustExport(t, b, "safe", Options{Open: true})
-	c, err := wait(socketName(k.tag), 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, err := wait(socketName(k.tag), time.Minute)
+	testenv.OK(t, err)
 	defer c.Close()
-	for begin := time.Now(); ; runtime.Gosched() { // until it has a place
+	testenv.Eventually(t, "it has a place", func() bool {
 		b.server.mu.Lock()
-		n := len(b.server.peers)
-		b.server.mu.Unlock()
-		if n == 1 {
-			break
-		}
-		if time.Since(begin) > 10*time.Second {
-			t.Fatal("nobody is served")
-		}
-	}
+		defer b.server.mu.Unlock()
+		return len(b.server.peers) == 1
+	})
 	others := spawn(t, "crowd", 65534)
 	guest := spawn(t, "import", 65534)
-	if err := b.Allow(k, []int32{int32(guest.Process.Pid)}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Allow(k, []int32{int32(guest.Process.Pid)}))
 	if said := others.imports(t, k); said != "alone" {
 		t.Fatal(said)
 	}

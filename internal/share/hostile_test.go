@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ropeway/internal/testenv"
 )
 
 // fakeAt takes the name of an exporter and replies to every request with what f makes; the function returned ends it.
 func fakeAt(t testing.TB, k Key, f func(request) ([]byte, []*os.File)) func() {
 	t.Helper()
 	l, err := net.ListenUnix("unixpacket", socketName(k.tag))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -152,9 +152,7 @@ func TestHostileImporter(t *testing.T) {
 		wg.Go(func() { knock(k, packets) })
 	}
 	it, err := b.Import(k, Allocation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	it.Close()
 	wg.Wait()
 	if it, err = b.Import(k, Allocation); err != nil {
@@ -176,9 +174,7 @@ func FuzzExporter(f *testing.F) {
 		}
 		knock(k, [][]byte{packet})
 		it, err := b.Import(k, Allocation)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		it.Close()
 	})
 }

@@ -12,18 +12,18 @@ import (
 
 const (
 	patience  = 5 * time.Second      // with the exporter
-	fullPause = 2 * time.Millisecond // when too many want to connect
-	maxAgain  = 10                   // times an exporter is asked again that hangs up
+	fullPause = 2 * time.Millisecond // if too many processes connect
+	maxAgain  = 10                   // retries with an exporter that closes the connection
 )
 
-// Import gets what another process exports under a key, or this one. The files are the caller's to close. It takes five
-// seconds at most. ErrUnknown, ErrGone, ErrNotAllowed, ErrSilent, ErrGarbage.
+// Import returns the item that this or another process exports under a key. The caller closes its files. It takes at
+// most five seconds. ErrUnknown, ErrGone, ErrNotAllowed, ErrSilent, ErrGarbage.
 func (b *Broker) Import(k Key, kind Kind) (Item, error) {
 	until := time.Now().Add(patience)
 	for again := maxAgain; ; again-- {
 		it, err := b.importUntil(k, kind, until)
-		// A connection that ends without a reply: the exporter ended, or had too many and closed this one. Asking again
-		// shows which.
+		// The connection ended without a reply: the exporter has ended, or closed it because it had too many. A retry
+		// distinguishes the two.
 		if errors.Is(err, io.EOF) && again > 0 {
 			time.Sleep(fullPause)
 			continue
@@ -79,8 +79,8 @@ func (b *Broker) importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 	return Item{}, fmt.Errorf("%w: %s does not export it, or no longer", ErrUnknown, name(c))
 }
 
-// connect reaches the process that listens at a name. Connecting does not wait until the backlog of the process is
-// full: it is stopped, or too many connect.
+// connect connects to the process that listens at a name. It only waits if the backlog of the process is full: the
+// process is stopped, or too many others connect.
 func connect(at *net.UnixAddr, until time.Time) (*net.UnixConn, error) {
 	for {
 		c, err := net.DialUnix("unixpacket", nil, at)
@@ -101,7 +101,7 @@ func connect(at *net.UnixAddr, until time.Time) (*net.UnixConn, error) {
 	}
 }
 
-// ended says why there was no reply.
+// ended returns the error for a missing reply.
 func ended(c *net.UnixConn, err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -116,7 +116,7 @@ func ended(c *net.UnixConn, err error) error {
 	return fmt.Errorf("share: %s: %w", name(c), err)
 }
 
-// name is the process at the other end, for people.
+// name returns the name of the process at the other end, for messages.
 func name(c *net.UnixConn) string {
 	if p, err := peerOf(c); err == nil && p.pid > 0 {
 		return fmt.Sprintf("process %d", p.pid)

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Key names an export. The tag says at which socket its process listens, the secret that one may ask. Keys can be
-// compared.
+// Key names an export. The tag identifies the socket of its process, and the secret authorizes an import. Keys are
+// comparable.
 type Key struct {
 	tag    uint32 // 20 bits
 	place  uint32 // 28 bits; see Options.Place
@@ -27,13 +27,13 @@ const (
 
 	textPrefix = "rw-"
 	textLen    = len(textPrefix) + 5 + 1 + 48
-	placeLen   = 7 // digits of a place, which follow
+	placeLen   = 7 // digits of a place at the end of a text
 
-	blockMagic = "RWKEY1\x00\x00" // of a key in a block of bytes; tag, secret and a checksum follow
+	blockMagic = "RWKEY1\x00\x00" // starts a key in a block of bytes; tag, secret and a checksum follow
 	blockLen   = len(blockMagic) + 4 + 24 + 4
 )
 
-// newKey draws a key.
+// newKey returns a random key.
 func newKey(tag uint32, short bool) Key {
 	k := Key{tag: tag, short: short}
 	rand.Read(k.secret[:]) //nolint:errcheck // it never fails
@@ -45,7 +45,7 @@ func newKey(tag uint32, short bool) Key {
 	return k
 }
 
-// Text is the key as text without blanks: 57 letters, digits and dashes, or 64 with a place.
+// Text returns the key as text without blanks: 57 letters, digits and dashes, or 64 with a place.
 func (k Key) Text() string {
 	text := fmt.Sprintf("%s%05x-%s", textPrefix, k.tag, hex.EncodeToString(k.secret[:]))
 	if k.place != 0 {
@@ -54,10 +54,10 @@ func (k Key) Text() string {
 	return text
 }
 
-// Place is that of the options it was exported with.
+// Place returns Options.Place of the export.
 func (k Key) Place() uint32 { return k.place }
 
-// Far is the secret by which processes of other servers know the key. The key cannot be had from it.
+// Far returns a secret that identifies the key to processes of other servers. The key cannot be derived from it.
 func (k Key) Far(kind Kind) (s [24]byte) {
 	m := hmac.New(sha256.New, k.secret[:])
 	m.Write([]byte{'f', 'a', 'r', byte(kind)})
@@ -65,7 +65,7 @@ func (k Key) Far(kind Kind) (s [24]byte) {
 	return s
 }
 
-// ParseText reads what Text wrote; false if it did not.
+// ParseText parses a result of Text; false if s is not one.
 func ParseText(s string) (Key, bool) {
 	var k Key
 	whole := s
@@ -91,19 +91,19 @@ func ParseText(s string) (Key, bool) {
 	return k, true
 }
 
-// Number is a short key as a number; it is never 0.
+// Number returns a short key as a number, which is never 0.
 func (k Key) Number() uint64 {
 	return uint64(k.tag)<<shortBits | binary.LittleEndian.Uint64(k.secret[:])
 }
 
-// FromNumber is the key of a number.
+// FromNumber returns the key of a number.
 func FromNumber(n uint64) Key {
 	k := Key{tag: uint32(n >> shortBits), short: true}
 	binary.LittleEndian.PutUint64(k.secret[:], n&(1<<shortBits-1))
 	return k
 }
 
-// Block writes the key to a block of at least 40 bytes; what is after it becomes 0.
+// Block writes the key to a block of at least 40 bytes, and clears the rest.
 func (k Key) Block(b []byte) {
 	clear(b)
 	n := copy(b, blockMagic)
@@ -112,7 +112,7 @@ func (k Key) Block(b []byte) {
 	binary.LittleEndian.PutUint32(b[blockLen-4:], crc32.ChecksumIEEE(b[:blockLen-4]))
 }
 
-// FromBlock reads what Block wrote; false if it did not.
+// FromBlock parses a block from Block; false if b is not one.
 func FromBlock(b []byte) (Key, bool) {
 	if len(b) < blockLen || string(b[:len(blockMagic)]) != blockMagic ||
 		binary.LittleEndian.Uint32(b[blockLen-4:]) != crc32.ChecksumIEEE(b[:blockLen-4]) {
@@ -123,17 +123,18 @@ func FromBlock(b []byte) (Key, bool) {
 	return k, k.tag < 1<<tagBits
 }
 
-// String leaves the secret out: keys may get into logs.
+// String omits the secret: keys may get into logs.
 func (k Key) String() string { return fmt.Sprintf("%s%05x-…", textPrefix, k.tag) }
 
-// id is what an importer shows: a process that knows it knows the key, but the secret cannot be had from it.
+// id returns the hash that an importer sends: only a process that knows the key can compute it, and the secret cannot
+// be derived from it.
 func (k Key) id(kind Kind) [32]byte {
 	m := hmac.New(sha256.New, k.secret[:])
 	m.Write([]byte{'i', 'd', byte(kind), bit(k.short)})
 	return [32]byte(m.Sum(nil))
 }
 
-// proof shows that the sender of a reply knows the key, and replies to the request with a nonce.
+// proof returns a MAC which proves that the sender of reply knows the key and answers the request with this nonce.
 func (k Key) proof(nonce [16]byte, reply []byte) [32]byte {
 	m := hmac.New(sha256.New, k.secret[:])
 	m.Write([]byte{'a', 'n', bit(k.short)})

@@ -7,15 +7,15 @@ import (
 	"encoding/binary"
 )
 
-// What goes over the socket: one request, one reply, each one packet.
+// The protocol of the socket is one request and one reply, each one packet.
 
 var magic = [6]byte{'r', 'o', 'p', 'e', 'w', 1} // the last byte is the version
 
 // request: magic, kind, 0, id, nonce.
 const requestLen = 6 + 2 + 32 + 16
 
-// reply: magic, status, files, proof, value, note. The proof is over all of the reply but itself; it is 0 if the key is
-// unknown.
+// reply: magic, status, files, proof, value, note. The proof covers the reply except itself; it is 0 if unknown key
+// is unknown.
 const (
 	replyHead = 6 + 2 + 32 + 4
 	maxReply  = replyHead + MaxNote
@@ -26,9 +26,9 @@ type status byte
 
 const (
 	granted   status = iota + 1
-	unknown          // the key
-	notNamed         // value: number of the process, as the exporter sees it
-	otherUser        // value: the user who asks
+	unknown          // unknown key
+	notNamed         // value: number of the process in the exporter's view
+	otherUser        // value: the importing user
 )
 
 type request struct {
@@ -64,7 +64,7 @@ type reply struct {
 	note   []byte
 }
 
-// encode writes a reply; without a key there is no proof.
+// encode returns the packet of a reply; without a key it has no proof.
 func (a *reply) encode(k *Key, nonce [16]byte) []byte {
 	b := append(make([]byte, 0, replyHead+len(a.note)), magic[:]...)
 	b = append(b, byte(a.status), byte(a.files))
@@ -78,7 +78,8 @@ func (a *reply) encode(k *Key, nonce [16]byte) []byte {
 	return b
 }
 
-// decodeReply reads a reply; false if it is none, or claims more than that the key is unknown without a proof.
+// decodeReply parses a reply. It returns false if b is not a reply, or has no valid proof and reports anything but an
+// unknown key.
 func decodeReply(b []byte, k Key, nonce [16]byte) (reply, bool) {
 	if len(b) < replyHead || len(b) > maxReply || !bytes.HasPrefix(b, magic[:]) {
 		return reply{}, false

@@ -19,7 +19,7 @@ type peer struct {
 	uid uint32
 }
 
-// peerOf asks the kernel which process connected.
+// peerOf returns the process that connected, as the kernel reports it.
 func peerOf(c *net.UnixConn) (peer, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -39,9 +39,8 @@ func peerOf(c *net.UnixConn) (peer, error) {
 	return peer{u.Pid, u.Uid}, nil
 }
 
-// wait connects to the process that listens at a name when it can; EAGAIN if that takes too long, EINTR if a signal
-// came. It waits in the kernel, after those that came before: a process that tries again and again instead is overtaken
-// by one that waits.
+// wait waits until it can connect to the process that listens at a name; EAGAIN if that takes too long, EINTR after a
+// signal. It waits in the kernel's queue, because processes in that queue overtake one that polls.
 func wait(at *net.UnixAddr, patience time.Duration) (*net.UnixConn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -63,8 +62,8 @@ func wait(at *net.UnixAddr, patience time.Duration) (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// accept waits for a peer that is admitted. Others are closed, which takes a few microseconds each: nothing is made
-// for them.
+// accept waits for a peer that is admitted. It closes others before it allocates anything for them, which takes a few
+// microseconds each.
 func accept(l *os.File, admits func(peer) bool) (*net.UnixConn, peer, error) {
 	raw, err := l.SyscallConn()
 	if err != nil {
@@ -97,12 +96,12 @@ func accept(l *os.File, admits func(peer) bool) (*net.UnixConn, peer, error) {
 	}
 }
 
-// hasEnded reports whether the process has certainly ended; a child that it forked may have inherited its end of the
-// connection.
+// hasEnded reports whether the process has certainly ended. Its end of the connection may still be open in a child
+// that it forked.
 func (p peer) hasEnded() bool { return p.pid > 0 && errors.Is(unix.Kill(int(p.pid), 0), syscall.ESRCH) }
 
-// aside runs f while the numbers of the standard streams are taken. In a process without them, what f opens would get
-// such a number, and whatever the program prints, or puts there later, would hit it.
+// aside runs f while the descriptors of the standard streams are in use. In a process without standard streams, a
+// file that f opens would get such a descriptor, and the program would print to it or replace it.
 func aside[T any](f func() (T, error)) (T, error) {
 	for {
 		fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -117,7 +116,7 @@ func aside[T any](f func() (T, error)) (T, error) {
 	return f()
 }
 
-// send writes one packet with files. A file that is closed meanwhile makes it say nothing: its export was withdrawn.
+// send writes one packet with files. If a file was closed, because its export was withdrawn, send sends nothing.
 func send(c *net.UnixConn, text []byte, files []*os.File) {
 	var fds []int
 	var write func(rest []*os.File)
@@ -135,13 +134,13 @@ func send(c *net.UnixConn, text []byte, files []*os.File) {
 		if len(fds) > 0 {
 			rights = unix.UnixRights(fds...)
 		}
-		c.WriteMsgUnix(text, rights, nil) //nolint:errcheck // a peer that has gone does not need it
+		c.WriteMsgUnix(text, rights, nil) //nolint:errcheck // the peer may have gone
 	}
 	write(files)
 }
 
-// receive reads one packet with files, which are the caller's also with an error. ErrGarbage if it is too large, EMFILE
-// if this process cannot open the files.
+// receive reads one packet with files, which the caller owns even on error. ErrGarbage if it is too large, EMFILE if
+// this process cannot open the files.
 func receive(c *net.UnixConn) ([]byte, []*os.File, error) {
 	text := make([]byte, maxReply)
 	rights := make([]byte, unix.CmsgSpace(4*MaxFiles))
@@ -165,7 +164,7 @@ func receive(c *net.UnixConn) ([]byte, []*os.File, error) {
 		return nil, files, io.EOF
 	case flags&unix.MSG_TRUNC != 0, flags&unix.MSG_CTRUNC != 0 && len(files) == MaxFiles:
 		return nil, files, ErrGarbage
-	case flags&unix.MSG_CTRUNC != 0: // there was room for more
+	case flags&unix.MSG_CTRUNC != 0: // the buffer was large enough
 		return nil, files, syscall.EMFILE
 	}
 	return text[:n], files, nil
@@ -174,12 +173,12 @@ func receive(c *net.UnixConn) ([]byte, []*os.File, error) {
 // process is a process on white lists.
 type process struct {
 	pid   int32
-	fd    int    // a pidfd, which stays with this process; -1 where there are none
-	began string // without a pidfd: when it began, in the kernel's words
-	lists int    // how many white lists it is on
+	fd    int    // a pidfd, which always refers to this process; -1 where the kernel has none
+	began string // without a pidfd: start time, as text from the kernel
+	lists int    // number of white lists that contain it
 }
 
-// openProcess gets hold of a running process. ErrNoProcess.
+// openProcess returns a running process. ErrNoProcess.
 func openProcess(pid int32) (*process, error) {
 	if pid <= 0 {
 		return nil, fmt.Errorf("%w: %d", ErrNoProcess, pid)
@@ -228,8 +227,8 @@ func (p *process) close() {
 	}
 }
 
-// Began is when a process began: with its number that names it for ever. syscall.ESRCH if it has ended, which it has
-// also while its parent has not asked for its end yet.
+// Began returns the start time of a process, which together with its number identifies it for ever. syscall.ESRCH if
+// it has ended, even if its parent has not waited for it yet.
 func Began(pid int32) (string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -238,7 +237,7 @@ func Began(pid int32) (string, error) {
 	return readStat(string(b))
 }
 
-// readStat is Began of the kernel's line about a process. A process whose first thread has ended goes on with the
+// readStat is Began for the kernel's line about a process. A process whose first thread has ended continues with the
 // others.
 func readStat(line string) (began string, err error) {
 	_, rest, _ := strings.Cut(line[max(0, strings.LastIndexByte(line, ')')):], " ")

@@ -39,7 +39,7 @@ type process struct {
 
 func openProcess(int32) (*process, error) { return nil, errNotHere }
 
-// Began is when a process began.
+// Began returns an error on this system.
 func Began(int32) (string, error) { return "", errNotHere }
 
 func (*process) alive() bool { return false }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -123,13 +122,9 @@ func spawnAs(t testing.TB, role string, attr *syscall.SysProcAttr, env ...string
 		t.Fatal(err)
 	}
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	c.out = bufio.NewReader(out)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Start())
 	t.Cleanup(c.kill)
 	return c
 }
@@ -144,9 +139,7 @@ func (c *child) kill() {
 func (c *child) line(t testing.TB) string {
 	t.Helper()
 	s, err := c.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return strings.TrimSpace(s)
 }
 
@@ -185,14 +178,10 @@ func TestOtherProcess(t *testing.T) {
 	c, d := spawn(t, "import", 0), spawn(t, "import", 0)
 	wantText(t, c.imports(t, k), "refused: not allowed", fmt.Sprint("process ", os.Getpid(), " has"),
 		fmt.Sprint("process ", c.Process.Pid, ","))
-	if err := b.Allow(k, []int32{int32(c.Process.Pid)}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Allow(k, []int32{int32(c.Process.Pid)}))
 	wantText(t, c.imports(t, k), "got shared")
 	wantText(t, d.imports(t, k), "refused: not allowed")
-	if err := b.Open(k); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Open(k))
 	wantText(t, d.imports(t, k), "got shared")
 	b.Withdraw(k)
 	wantText(t, c.imports(t, k), "refused: the exporting process has ended, or it has closed the key")
@@ -205,16 +194,12 @@ func TestOtherUser(t *testing.T) {
 	k := mustExport(t, b, "of root", Options{Open: true})
 	c := spawn(t, "import", 65534)
 	wantText(t, c.imports(t, k), "refused: not allowed to other users", "another user than this one, 65534")
-	if err := b.Allow(k, []int32{int32(c.Process.Pid)}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Allow(k, []int32{int32(c.Process.Pid)}))
 	wantText(t, c.imports(t, k), "got of root")
 
 	e := spawn(t, "export", 65534, "SHARE_OPEN=1") // root may have anything
 	it, err := b.Import(e.exported(t), Allocation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	it.Close()
 	f := spawn(t, "import", 65533)
 	wantText(t, f.imports(t, k), "refused: not allowed")
@@ -227,9 +212,7 @@ func TestNumberOfAnotherProcess(t *testing.T) {
 	first := spawn(t, "sleep", 0)
 	first.line(t)
 	pid := first.Process.Pid
-	if err := b.Allow(k, []int32{int32(pid)}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Allow(k, []int32{int32(pid)}))
 	named := b.named[int32(pid)]
 	if !named.alive() {
 		t.Fatal("a process that runs counts as ended")
@@ -244,9 +227,7 @@ func TestNumberOfAnotherProcess(t *testing.T) {
 		return
 	}
 	wantText(t, second.imports(t, k), "refused: not allowed")
-	if err := b.Allow(k, []int32{int32(pid)}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Allow(k, []int32{int32(pid)}))
 	wantText(t, second.imports(t, k), "got for one process")
 }
 
@@ -275,9 +256,7 @@ func TestOtherPidNamespace(t *testing.T) {
 	wantError(t, err, ErrNotAllowed, "another container")
 	d := spawnAs(t, "export", &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}, "SHARE_OPEN=1")
 	it, err := Import(d.exported(t), Allocation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	it.Close()
 }
 
@@ -285,9 +264,7 @@ func TestWithoutPidfd(t *testing.T) {
 	c := spawn(t, "sleep", 0)
 	c.line(t)
 	at, err := Began(int32(c.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	p := &process{pid: int32(c.Process.Pid), fd: -1, began: at}
 	if !p.alive() {
 		t.Error("a process that runs counts as ended")
@@ -354,9 +331,7 @@ func TestExporterEnds(t *testing.T) {
 func TestHeir(t *testing.T) {
 	c := spawn(t, "export", 0, "SHARE_OPEN=1", "SHARE_HEIR=1")
 	heir, err := strconv.Atoi(c.line(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer syscall.Kill(heir, syscall.SIGKILL)
 	k := c.exported(t)
 	c.kill()
@@ -382,28 +357,17 @@ func TestNameTaken(t *testing.T) {
 func TestStoppedExporter(t *testing.T) {
 	c := spawn(t, "export", 0, "SHARE_OPEN=1")
 	k := c.exported(t)
-	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	for { // until it has stopped
+	testenv.OK(t, c.Process.Signal(syscall.SIGSTOP))
+	testenv.Eventually(t, "the process stops", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(b), ") T ") {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		testenv.OK(t, err)
+		return strings.Contains(string(b), ") T ")
+	})
 	_, err := Import(k, Allocation)
 	wantError(t, err, ErrSilent, fmt.Sprint("process ", c.Process.Pid), "stopped")
-	if err := c.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Process.Signal(syscall.SIGCONT))
 	it, err := Import(k, Allocation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	it.Close()
 }
 
@@ -429,18 +393,12 @@ func TestImportWithoutDescriptors(t *testing.T) {
 	e := spawn(t, "export", 0, "SHARE_OPEN=1")
 	k := e.exported(t)
 	it, err := Import(k, Allocation) // now the network poller has what it needs
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	it.Close()
 	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
 	next, err := syscall.Dup(0) // the lowest that is free
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	syscall.Close(next)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(next) + 1,
 		Max: was.Max}); err != nil {
@@ -448,9 +406,7 @@ func TestImportWithoutDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	it, err = Import(k, Allocation)
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was))
 	if !errors.Is(err, syscall.EMFILE) || errors.Is(err, ErrGarbage) || len(it.Files) > 0 {
 		t.Errorf("%d files, %v", len(it.Files), err)
 	} else {

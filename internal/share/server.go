@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	maxPeers     = 64                    // that are served at a time
-	maxStrangers = 4                     // and of those that have nothing to expect
+	maxPeers     = 64                    // peers served at a time
+	maxStrangers = 4                     // strangers served at a time
 	peerPatience = time.Second           // for a request
 	guessDelay   = 20 * time.Millisecond // before a refusal
 	tries        = 64                    // to find a free name
-	acceptPause  = 10 * time.Millisecond // when there are too many open files
+	acceptPause  = 10 * time.Millisecond // if there are too many open files
 )
 
-// socketName is where the process with a tag listens: an abstract name, which is in no file system and goes with the
-// socket.
+// socketName returns the name at which the process with a tag listens: an abstract name, which is not in a file
+// system and disappears with the socket.
 func (b *Broker) socketName(tag uint32) *net.UnixAddr {
 	name := fmt.Sprintf("@ropeway-%05x", tag)
 	if b.Realm != 0 {
@@ -32,7 +32,7 @@ func (b *Broker) socketName(tag uint32) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unixpacket", Name: name}
 }
 
-// server is where others ask for what a broker exports.
+// server serves the exports of a broker to other processes.
 type server struct {
 	tag      uint32        // immutable
 	broker   *Broker       // immutable
@@ -40,11 +40,11 @@ type server struct {
 	shut     chan struct{} // closed by close
 
 	mu        sync.Mutex
-	peers     []*net.UnixConn // guarded by mu; those being served, the longest first
-	strangers []*net.UnixConn // guarded by mu; the same of strangers, which only serve adds to
+	peers     []*net.UnixConn // guarded by mu; peers being served, the oldest first
+	strangers []*net.UnixConn // guarded by mu; strangers being served; only serve appends
 }
 
-// open makes a server under a name that is free.
+// open creates a server under a free name.
 func (b *Broker) open() (*server, error) {
 	var err error
 	for range tries {
@@ -52,7 +52,7 @@ func (b *Broker) open() (*server, error) {
 		rand.Read(r[:]) //nolint:errcheck // it never fails
 		tag := binary.LittleEndian.Uint32(r[:]) >> (32 - tagBits)
 		if tag == 0 {
-			continue // numbers of keys are not to be 0
+			continue // numbers of keys must not be 0
 		}
 		var l *os.File
 		if l, err = aside(func() (*os.File, error) { return listen(b.socketName(tag)) }); err == nil {
@@ -67,17 +67,18 @@ func (b *Broker) open() (*server, error) {
 	return nil, fmt.Errorf("share: cannot listen: %w", err)
 }
 
-// listen makes a socket that listens. It is no net.Listener because those make a connection of everything that comes.
+// listen returns a listening socket. It is not a net.Listener, because a net.Listener allocates a connection for
+// every peer.
 func listen(at *net.UnixAddr) (*os.File, error) {
 	l, err := net.ListenUnix("unixpacket", at)
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close() //nolint:errcheck // the file goes on listening
+	defer l.Close() //nolint:errcheck // the file continues to listen
 	return l.File()
 }
 
-// close ends the serving; it does not wait for it.
+// close ends the server; it does not wait for its goroutines.
 func (s *server) close() {
 	close(s.shut)
 	s.listener.Close() //nolint:errcheck // nothing was written
@@ -88,7 +89,7 @@ func (s *server) close() {
 	}
 }
 
-// serve admits peers until the server is closed, whatever they send.
+// serve serves peers until the server is closed, whatever they send.
 func (s *server) serve() {
 	for {
 		c, from, err := accept(s.listener, s.admits)
@@ -109,8 +110,8 @@ func (s *server) serve() {
 	}
 }
 
-// stranger reports whether a peer can get nothing from this process, whatever it asks for: it is of another user, and
-// on no white list. It is served, so that it learns why, but the others need not wait for it.
+// stranger reports whether every request of a peer would be refused: it belongs to another user and is not on a white
+// list. It is served, so that it gets a reason, but other peers do not wait for it.
 func (b *Broker) stranger(from peer) bool {
 	if from.uid == uint32(os.Geteuid()) || from.uid == 0 {
 		return false
@@ -120,8 +121,8 @@ func (b *Broker) stranger(from peer) bool {
 	return b.named[from.pid] == nil
 }
 
-// admits reports whether a peer is served. Too many strangers are turned away before anything is done for them: those
-// that come later wait in the kernel's queue.
+// admits reports whether a peer is served. If there are too many strangers, further ones are rejected before anything
+// is allocated for them; peers that connect later wait in the kernel's queue.
 func (s *server) admits(from peer) bool {
 	if !s.broker.stranger(from) {
 		return true
@@ -131,7 +132,7 @@ func (s *server) admits(from peer) bool {
 	return len(s.strangers) < maxStrangers
 }
 
-// enter adds a peer; when there are too many, the one that was served longest is closed. False if the server is closed.
+// enter adds a peer. If there are too many, it closes the one served longest. False if the server is closed.
 func (s *server) enter(c *net.UnixConn, stranger bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +188,7 @@ func (s *server) handle(c *net.UnixConn, from peer) {
 	send(c, a.encode(key, q.nonce), files)
 }
 
-// decide decides on a request. Files are those to send; they may be closed meanwhile.
+// decide decides on a request. The files are to be sent; a withdrawal may close them before that.
 func (b *Broker) decide(q request, from peer) (reply, *Key, []*os.File) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,30 +1,30 @@
-// Package share hands files from one process to another that knows a key.
+// Package share passes files from one process to another that knows a key.
 //
 // An exporting process has a [Broker]. With its first export the broker listens at an abstract Unix socket, whose name
-// ends with a random tag; with the last one it stops. Nothing is in the file system: when the process ends, however it
-// ends, the kernel takes the socket and the files back. A [Key] is the tag and a secret. A process that imports
-// connects, asks, and gets one reply with a note and up to four files (SCM_RIGHTS).
+// ends with a random tag; with the last one it stops. Nothing is in the file system: when the process ends, even if
+// it is killed, the kernel removes the socket and the files. A [Key] is the tag and a secret. An importing process
+// connects, sends a request, and gets one reply with a note and up to four files (SCM_RIGHTS).
 //
 // # Access
 //
-//   - The secret never travels. The importer shows a hash of it, and the exporter proves with a MAC over the importer's
-//     nonce that it made the key: one that takes the name of a process that has ended learns nothing and can pass
-//     nothing off.
-//   - A key that is unknown, withdrawn, guessed or meant for another kind of thing is refused with the same reply,
-//     after a short delay.
-//   - With a white list only named processes get an item, of whatever user: naming them is sharing with them. A process
-//     is held by a pidfd, so that a later one with the same number is refused.
-//   - Without one, processes of the exporter's user get it, and root's.
+//   - The secret never travels. The importer sends a hash of it, and the exporter proves with a MAC over the
+//     importer's nonce that it created the key. A process that takes the name of one that has ended learns nothing
+//     and cannot forge a reply.
+//   - A key that is unknown, withdrawn, guessed or of another kind is refused with the same reply, after a short
+//     delay.
+//   - With a white list only named processes, of any user, get an item. A process is identified by a pidfd, so that a
+//     later one with the same number is refused.
+//   - Without a white list, processes of the exporter's user and of root get it.
 //
-// What was handed out stays with the importer until it lets go of it: withdrawing a key only ends further imports.
-// Processes reach each other if they are in one network namespace.
+// An importer keeps the files until it closes them: withdrawing a key only prevents further imports. Processes can
+// connect if they are in one network namespace.
 //
 // # Peers that misbehave
 //
-// A reply is one bounded message under a time limit, on both sides. At most 64 peers are served at a time; when one
-// more comes, the one that has waited longest without getting anything has to go. A peer of another user that is on no
-// white list can get nothing. Four of those are served at a time, with that error; others are hung up on as soon as
-// they have connected, so that a flood of them costs the exporter little and takes no place of others.
+// A reply is one bounded message under a time limit, on both sides. At most 64 peers are served at a time; when
+// another connects, the connection of the one that has waited longest is closed. Requests of another user's process
+// that is not on a white list are always refused. Four such peers at a time get this error; others are disconnected
+// at once, so that a flood of them costs the exporter little and does not displace other peers.
 package share
 
 import (
@@ -35,13 +35,13 @@ import (
 	"sync"
 )
 
-// Kind is what is shared. A key is good for one kind.
+// Kind is the kind of an item. A key is valid for one kind.
 type Kind uint8
 
 // Kinds.
 const (
-	Allocation Kind = iota + 1 // device memory with an address: aclrtIpcMem…
-	Physical                   // memory without one: shareable handles
+	Allocation Kind = iota + 1 // device memory with an address (aclrtIpcMem…)
+	Physical                   // memory without an address (shareable handles)
 	Notify
 	Event
 )
@@ -52,10 +52,10 @@ const (
 	MaxFiles = 4
 )
 
-// Item is what one process hands another.
+// Item is the data and files that one process passes to another.
 type Item struct {
 	Kind  Kind
-	Note  []byte     // what the importer has to know; at most MaxNote bytes
+	Note  []byte     // data for the importer; at most MaxNote bytes
 	Files []*os.File // at most MaxFiles
 }
 
@@ -69,40 +69,41 @@ func (it *Item) Close() {
 
 // Options of an export.
 type Options struct {
-	Open  bool // no white list: any process of the same user may import, and root
-	Short bool // the key is to fit 64 bits
+	Open  bool // no white list: any process of the same user or of root may import
+	Short bool // the key fits in 64 bits
 
-	// Place is where processes of other servers find this one, 28 bits which the key's text has; 0 if they do not.
+	// Place is the address of this process for other servers: 28 bits, which are in the key's text; 0 if they cannot
+	// import.
 	Place uint32
 }
 
-// Errors. Those of Import say in their text what to do next.
+// Errors. The text of an error of Import tells the user what to do.
 var (
 	ErrUnknown    = errors.New("unknown key")
 	ErrGone       = errors.New("the exporting process has ended")
 	ErrNotAllowed = errors.New("not allowed")
-	ErrOtherUser  = fmt.Errorf("%w to other users", ErrNotAllowed) // there is no white list
+	ErrOtherUser  = fmt.Errorf("%w to other users", ErrNotAllowed) // no white list
 	ErrSilent     = errors.New("the exporting process does not reply")
 	ErrGarbage    = errors.New("the process that replies is not the exporting one")
 	ErrNoProcess  = errors.New("no such process")
 	ErrClosed     = errors.New("closed")
 )
 
-// Broker is the exports of a process. The zero value is ready. Methods may be called concurrently.
+// Broker has the exports of a process. The zero value is ready for use. Methods may be called concurrently.
 type Broker struct {
-	// Realm is set before the first use: processes of one realm find each other. 0 is a machine, others are servers of
-	// a pod, of which one machine may have several.
+	// Realm is set before the first use: only processes of the same realm find each other. 0 is a machine; others are
+	// servers of a pod, several of which may run on one machine.
 	Realm uint32
 
 	mu      sync.Mutex
-	exports map[[32]byte]*export // guarded by mu; by what an importer asks for
+	exports map[[32]byte]*export // guarded by mu; by the id that an importer sends
 	server  *server              // guarded by mu; nil while nothing is exported
 	named   map[int32]*process   // guarded by mu; processes on white lists
 	closed  bool                 // guarded by mu
 	serving sync.WaitGroup       // goroutines of servers
 }
 
-// export is an item that others may have.
+// export is an exported item.
 type export struct {
 	key     Key
 	item    Item
@@ -110,7 +111,7 @@ type export struct {
 	allowed []*process // guarded by Broker.mu; the white list
 }
 
-// Export makes an item something that others can import, and owns its files from here on, also when it fails.
+// Export exports an item under a new key. It takes ownership of the item's files, even if it fails.
 func (b *Broker) Export(it Item, o Options) (Key, error) {
 	k, err := b.export(it, o)
 	if err != nil {
@@ -143,7 +144,7 @@ func (b *Broker) export(it Item, o Options) (Key, error) {
 		k := newKey(b.server.tag, o.Short)
 		k.place = o.Place
 		id := k.id(it.Kind)
-		if b.exports[id] != nil { // 44 bits may be drawn twice
+		if b.exports[id] != nil { // random 44 bits may repeat
 			continue
 		}
 		it.Note = slices.Clone(it.Note)
@@ -152,7 +153,7 @@ func (b *Broker) export(it Item, o Options) (Key, error) {
 	}
 }
 
-// find is the export of a key and its name in the map, or nil. b.mu is held.
+// find returns the export of a key, or nil, and its id in the map. b.mu is held.
 func (b *Broker) find(k Key) (*export, [32]byte) {
 	for kind := Allocation; kind <= Event; kind++ {
 		id := k.id(kind)
@@ -171,7 +172,7 @@ func (b *Broker) Owns(k Key) bool {
 	return x != nil
 }
 
-// Allow names processes that may import the key: all of them or, with an error, none. ErrUnknown, ErrNoProcess.
+// Allow adds processes to the white list of the key: all of them or, with an error, none. ErrUnknown, ErrNoProcess.
 func (b *Broker) Allow(k Key, pids []int32) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,7 +199,7 @@ func (b *Broker) Allow(k Key, pids []int32) error {
 	return nil
 }
 
-// Open switches the white list of a key off.
+// Open disables the white list of a key.
 func (b *Broker) Open(k Key) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -227,14 +228,14 @@ func (b *Broker) Withdraw(k Key) bool {
 	return true
 }
 
-// end takes an export out. b.mu is held.
+// end removes an export. b.mu is held.
 func (b *Broker) end(x *export, id [32]byte) {
 	delete(b.exports, id)
 	b.letGo(x.allowed)
 	x.item.Close()
 }
 
-// Close withdraws everything and returns when no peer is served any more. Exports that follow are refused.
+// Close withdraws all exports and returns once no peer is being served. Later exports are refused.
 func (b *Broker) Close() {
 	b.mu.Lock()
 	b.closed = true
@@ -249,14 +250,14 @@ func (b *Broker) Close() {
 	b.serving.Wait()
 }
 
-// Count is how many exports there are.
+// Count returns the number of exports.
 func (b *Broker) Count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.exports)
 }
 
-// hold is the process with a number, for one more white list. b.mu is held.
+// hold returns the process with a number and counts a reference of a white list. b.mu is held.
 func (b *Broker) hold(pid int32) (*process, error) {
 	p := b.named[pid]
 	if p == nil || !p.alive() {
@@ -267,13 +268,13 @@ func (b *Broker) hold(pid int32) (*process, error) {
 		if b.named == nil {
 			b.named = map[int32]*process{}
 		}
-		b.named[pid] = p // lists that have its predecessor keep that
+		b.named[pid] = p // lists with the previous process of that number keep it
 	}
 	p.lists++
 	return p, nil
 }
 
-// letGo takes processes off a white list. b.mu is held.
+// letGo releases the references of a white list. b.mu is held.
 func (b *Broker) letGo(list []*process) {
 	for _, p := range list {
 		if p.lists--; p.lists == 0 {

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ropeway/internal/testenv"
 )
 
 // socketName is where a process listens that is in no pod.
@@ -26,9 +28,7 @@ func Import(k Key, kind Kind) (Item, error) { return (&Broker{}).Import(k, kind)
 func file(t testing.TB, text string) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("share-test", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f := os.NewFile(uintptr(fd), "share-test")
 	if _, err := f.WriteString(text); err != nil {
 		t.Fatal(err)
@@ -40,9 +40,7 @@ func file(t testing.TB, text string) *os.File {
 func content(t testing.TB, f *os.File) string {
 	t.Helper()
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return string(b)
 }
 
@@ -64,9 +62,7 @@ func broker(t testing.TB) *Broker {
 func openFiles(t testing.TB) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n := 0
 	for _, e := range entries {
 		to, _ := os.Readlink("/proc/self/fd/" + e.Name())
@@ -80,9 +76,7 @@ func openFiles(t testing.TB) int {
 func mustExport(t testing.TB, b *Broker, text string, o Options) Key {
 	t.Helper()
 	k, err := b.Export(Item{Kind: Allocation, Note: []byte("note of " + text), Files: []*os.File{file(t, text)}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return k
 }
 
@@ -103,9 +97,7 @@ func TestImportGivesFilesAndNote(t *testing.T) {
 	k := mustExport(t, b, "hello", Options{Open: true})
 	for range 3 {
 		it, err := b.Import(k, Allocation)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if string(it.Note) != "note of hello" || len(it.Files) != 1 || content(t, it.Files[0]) != "hello" {
 			t.Errorf("got %q and %d files", it.Note, len(it.Files))
 		}
@@ -124,9 +116,7 @@ func TestManyFilesAndNone(t *testing.T) {
 			it.Files = append(it.Files, file(t, fmt.Sprint(i)))
 		}
 		k, err := b.Export(it, Options{Open: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		got, err := b.Import(k, Event)
 		if err != nil || len(got.Files) != n || len(got.Note) != MaxNote {
 			t.Fatalf("%d files: got %d, a note of %d bytes, %v", n, len(got.Files), len(got.Note), err)
@@ -167,20 +157,14 @@ func TestRefusals(t *testing.T) {
 	_, err = b.Import(k, Allocation)
 	wantError(t, err, ErrNotAllowed) // one name was wrong, so none was taken
 	for range 2 {
-		if err := b.Allow(k, []int32{1, int32(os.Getpid())}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, b.Allow(k, []int32{1, int32(os.Getpid())}))
 	}
 	it, err := b.Import(k, Allocation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	it.Close()
 	_, err = b.Import(other, Allocation)
 	wantError(t, err, ErrNotAllowed)
-	if err := b.Open(other); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.Open(other))
 	if it, err = b.Import(other, Allocation); err != nil {
 		t.Fatal(err)
 	}
@@ -208,9 +192,7 @@ func TestDoorGoesWithTheLastExport(t *testing.T) {
 	}
 	listens := func() bool {
 		text, err := os.ReadFile("/proc/net/unix")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return bytes.Contains(text, []byte(socketName(k.tag).Name+"\n"))
 	}
 	b.Withdraw(k)
@@ -276,9 +258,7 @@ func TestSlowPeers(t *testing.T) {
 	k := mustExport(t, b, "for those who are quick", Options{Open: true})
 	for i := range 3 * maxPeers {
 		c, err := net.DialUnix("unixpacket", nil, socketName(k.tag))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer c.Close()
 		if i%2 == 0 {
 			q := ask(newKey(k.tag, false), Allocation)
@@ -366,9 +346,7 @@ func TestRealm(t *testing.T) {
 	one.Realm, other.Realm = 1, 2
 	defer one.Close()
 	k, err := one.Export(Item{Kind: Notify, Note: []byte("x")}, Options{Open: true, Place: 0x1234567})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if read, ok := ParseText(k.Text()); !ok || read != k || len(k.Text()) != 64 || read.Place() != 0x1234567 {
 		t.Errorf("%q reads as %v", k.Text(), read)
 	}

@@ -5,14 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // ask writes content to a file and asks for some addresses in it. Nothing may panic, and there is always an answer.
 func ask(t testing.TB, path string, content []byte, offsets []uint64) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, content, 0o666))
 	table := pretend(t, path)
 	for _, offset := range offsets {
 		if len(table.At(uintptr(base+offset))) == 0 {
@@ -26,9 +26,7 @@ func TestDamagedFiles(t *testing.T) {
 	for _, flags := range [][]string{{"-gdwarf-4", "-O2"}, {"-gdwarf-5", "-O2"}, {"-gdwarf-5", "-O2", "-gz"}, {"-O2"}} {
 		path := build(t, "small.c", flags...)
 		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		offsets, _ := code(t, path)
 		offsets = []uint64{offsets[0], offsets[len(offsets)/2], offsets[len(offsets)-1]}
 		damaged := filepath.Join(t.TempDir(), "libdamaged.so")
@@ -56,9 +54,7 @@ func FuzzFile(f *testing.F) {
 	for _, flags := range [][]string{{"-gdwarf-4", "-O2"}, {"-gdwarf-5", "-O2", "-gz"}} {
 		path := build(f, "small.c", flags...)
 		whole, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.OK(f, err)
 		offset, _ := find(f, path, "entry")
 		f.Add(whole, offset)
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestPathOfOtherFolder: a file that was compiled by a relative name, from a build folder, has its whole name, in every
@@ -11,14 +13,10 @@ import (
 func TestPathOfOtherFolder(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"src", "build"} {
-		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.Mkdir(filepath.Join(root, dir), 0o755))
 	}
 	source := filepath.Join(root, "src", "x.c")
-	if err := os.WriteFile(source, []byte("int twice(int n)\n{\n\treturn 2 * n;\n}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(source, []byte("int twice(int n)\n{\n\treturn 2 * n;\n}\n"), 0o644))
 	for _, flag := range []string{"-gdwarf-4", "-gdwarf-5"} {
 		out := filepath.Join(root, "build", "libx"+flag+".so")
 		do(t, filepath.Join(root, "build"), "gcc", flag, "-shared", "-fPIC", "-o", out, "../src/x.c")

@@ -30,9 +30,7 @@ func pretend(t testing.TB, path string) *Table {
 	table.maps = filepath.Join(t.TempDir(), "maps")
 	table.debug = []string{filepath.Join(t.TempDir(), "debug")}
 	line := fmt.Sprintf("%x-%x r-xp 00000000 08:01 42    %s\n", base, base+1<<30, path)
-	if err := os.WriteFile(table.maps, []byte(line), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(table.maps, []byte(line), 0o666))
 	return table
 }
 
@@ -63,14 +61,10 @@ func do(t testing.TB, dir, tool string, args ...string) []byte {
 func code(t testing.TB, path string) (offsets, addresses []uint64) {
 	t.Helper()
 	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer f.Close()
 	symbols, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text := f.Section(".text")
 	ours := regexp.MustCompile(`entry|outer|hidden|ropes`)
 	for _, s := range symbols {
@@ -102,9 +96,7 @@ func addr2line(t testing.TB, path string, addresses []uint64) [][]string {
 	cmd := exec.Command("addr2line", "-afi", "-e", path)
 	cmd.Stdin = &in
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var all [][]string
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	for i := 0; i < len(lines); {
@@ -212,9 +204,7 @@ func TestReturnAddress(t *testing.T) {
 func find(t testing.TB, path, name string) (offset, size uint64) {
 	t.Helper()
 	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer f.Close()
 	symbols, _ := f.Symbols()
 	dynamic, _ := f.DynamicSymbols()
@@ -256,9 +246,7 @@ func TestSeparateDebugFile(t *testing.T) {
 	path := build(t, "small.c", "-g", "-O2")
 	hidden, _ := find(t, path, "hidden")
 	file, err := openELF(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	id := fmt.Sprintf("%x", buildID(file))
 	file.Close()
 	if len(id) != 40 {
@@ -281,9 +269,7 @@ func TestSeparateDebugFile(t *testing.T) {
 			lib := filepath.Join(root, "lib")
 			full := filepath.Join(root, strings.Replace(tt.place, "DIR", lib, 1))
 			for _, dir := range []string{lib, filepath.Dir(full)} {
-				if err := os.MkdirAll(dir, 0o777); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, os.MkdirAll(dir, 0o777))
 			}
 			separate := filepath.Join(root, "libsmall.debug")
 			stripped := filepath.Join(lib, "libsmall.so")
@@ -292,9 +278,7 @@ func TestSeparateDebugFile(t *testing.T) {
 			if tt.damage {
 				appendByte(t, separate)
 			}
-			if err := os.Rename(separate, full); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.Rename(separate, full))
 			table := pretend(t, stripped)
 			table.debug = []string{filepath.Join(root, "debug")}
 			got := table.At(uintptr(base + hidden + 3))
@@ -309,12 +293,8 @@ func TestSeparateDebugFile(t *testing.T) {
 func appendByte(t testing.TB, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, append(text, 0), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, os.WriteFile(path, append(text, 0), 0o666))
 }
 
 // What is known of addresses that no file explains is the address, and the module if there was one.
@@ -327,9 +307,7 @@ func TestUnknown(t *testing.T) {
 		"40000-50000 r-xp 00000000 08:01 42    /nowhere/at all/libx y.so\n" +
 		"50000-60000 r-xp 00000000 08:01 42    /dev/zero\n" +
 		"nonsense\n7-3 r-xp 0 0 0 /x\n"
-	if err := os.WriteFile(table.maps, []byte(maps), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(table.maps, []byte(maps), 0o666))
 	for pc, module := range map[uintptr]string{0: "", 5: "", 0x10008: "", 0x20008: "libgone.so", 0x30008: "[vdso]",
 		0x40008: "libx y.so",
 		0x50008: "zero", 0x60008: "", ^uintptr(0): ""} {
@@ -357,9 +335,7 @@ func TestThisProcess(t *testing.T) {
 		t.Skip(err)
 	}
 	address, err := library.Symbol("entry_address")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if f := table.At(dl.Call(address))[0]; f.Function != "entry" || filepath.Base(f.File) != "small.c" ||
 		f.Module != "libsmall.so" {
 		t.Errorf("%+v", f)

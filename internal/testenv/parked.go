@@ -44,3 +44,14 @@ func AwaitParked(t testing.TB, n int, function string) {
 		}
 	}
 }
+
+// Eventually waits until a condition holds. If that takes more than a minute the test fails, and says what did not
+// happen.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for begin := time.Now(); !holds(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("within a minute it did not happen that %s", what)
+		}
+	}
+}

@@ -39,3 +39,12 @@ func TestParked(t *testing.T) {
 		<-over
 	}
 }
+
+// TestEventually: the test goes on as soon as the condition holds.
+func TestEventually(t *testing.T) {
+	asked := 0
+	Eventually(t, "it was asked three times", func() bool { asked++; return asked == 3 })
+	if asked != 3 {
+		t.Errorf("the condition was asked %d times, want 3", asked)
+	}
+}

@@ -2,6 +2,7 @@
 package testenv
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -9,12 +10,38 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"ropeway/internal/testenv/tool"
 )
 
+// packages are those of Debian that hold a tool of another name.
+var packages = map[string]string{
+	"aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+	"addr2line":             "binutils",
+	"ctest":                 "cmake",
+	"dpkg-deb":              "dpkg",
+	"env":                   "coreutils",
+	"gcc":                   "gcc libc6-dev",
+	"groff":                 "groff-base",
+	"ip":                    "iproute2",
+	"node":                  "nodejs",
+	"objcopy":               "binutils",
+	"promtool":              "prometheus",
+	"qemu-aarch64":          "qemu-user",
+	"setarch":               "util-linux",
+	"sh":                    "dash",
+	"ucx_info":              "ucx-utils libucx0 libucx-dev",
+}
+
+// missing says that a tool is missing and what to install.
+func missing(name string) string {
+	from := packages[name]
+	if from == "" {
+		from = name
+	}
+	return fmt.Sprintf("%s is missing: apt-get install %s", name, from)
+}
+
 // CI reports whether the tests run where everything they need must be installed: CI=true is in the environment.
-func CI() bool { return tool.CI() }
+func CI() bool { return os.Getenv("CI") == "true" }
 
 // Need skips the test if a tool is not in PATH, and fails it in CI: a test that never runs there proves nothing.
 func Need(t testing.TB, name string) {
@@ -22,7 +49,7 @@ func Need(t testing.TB, name string) {
 	if _, err := exec.LookPath(name); err == nil {
 		return
 	}
-	Missing(t, tool.Missing(name))
+	Missing(t, missing(name))
 }
 
 // NeedFile is Need for a file, of a package of Debian.
@@ -91,4 +118,12 @@ func Settled(t testing.TB) []string {
 	}
 	Need(t, "setarch")
 	return []string{"setarch", "-R"}
+}
+
+// OK ends the test if err is not nil.
+func OK(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
 }

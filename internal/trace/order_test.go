@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/observe"
 	"ropeway/internal/recorder"
+	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 )
 
@@ -24,9 +25,7 @@ func recordedTasks(t *testing.T, list []ranTask) *timeline.Run {
 	t.Helper()
 	dir := t.TempDir()
 	r, err := recorder.Open(recorder.Options{Dir: dir, Driver: "cuda", Program: []string{"program"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r.Device(0, "chip")
 	start := r.Now()
 	for i, k := range list {
@@ -38,13 +37,9 @@ func recordedTasks(t *testing.T, list []ranTask) *timeline.Run {
 		r.Submitted(w)
 		r.Ran(k.stream, k.number, start+k.began*1000, start+k.ended*1000, observe.Result{})
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, r.Close())
 	run, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return run
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"ropeway/internal/observe"
 	"ropeway/internal/recorder"
+	"ropeway/internal/testenv"
 )
 
 // recording is the bytes of a small file.
@@ -19,9 +20,7 @@ func recording(t testing.TB) []byte {
 	server := 3
 	r, err := recorder.Open(recorder.Options{Dir: dir, Driver: "soft", Program: []string{"program", "argument"},
 		Server: &server})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r.Device(0, "a chip with a name that does not fit into one record")
 	r.Stream(1, 0, false)
 	start := r.Now()
@@ -32,23 +31,17 @@ func recording(t testing.TB) []byte {
 		Event: 9, After: observe.At{Stream: 1, Number: 1}})
 	r.Called(observe.Call{Function: r.Function("aclrtRecordEvent"), Thread: 7, Stream: 1, Start: start,
 		End: r.Now(), Blocked: 1})
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, r.Close())
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	b, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return b
 }
 
 // TestTexts: names longer than a record are whole, and what is in a file is what was put there.
 func TestTexts(t *testing.T) {
 	p, err := read(bytes.NewReader(recording(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if name := p.texts[textKey{recorder.TextDevice,
 		0}]; name != "a chip with a name that does not fit into one record" {
 		t.Errorf("named %q", name)
@@ -69,9 +62,7 @@ func TestTexts(t *testing.T) {
 func TestCopied(t *testing.T) {
 	dir := t.TempDir()
 	r, err := recorder.Open(recorder.Options{Dir: dir, Driver: "soft", Program: []string{"program"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r.Device(3, "chip")
 	r.Stream(1, 3, false)
 	f := r.Function("aclrtMemcpyAsync")
@@ -82,9 +73,7 @@ func TestCopied(t *testing.T) {
 		r.Copied(c, observe.Task{Direction: observe.DeviceToHost, Memory: observe.Registered, Stream: 1,
 			Number: uint32(n + 1), Thread: 7, Device: 3, Bytes: bytes, Submit: c.Start, Call: c.Start})
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, r.Close())
 	run, err := Read(dir)
 	if err != nil || len(run.Tasks) != 2 || len(run.Calls) != 2 || len(run.Devices) != 1 {
 		t.Fatalf("%+v, %v", run, err)
@@ -129,9 +118,7 @@ func TestLatestName(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()
 	r, err := recorder.Open(recorder.Options{Dir: dir, Driver: "soft", Program: []string{"program"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	start := r.Now()
 	for i := range int64(mostFunctions + 100) {
 		r.Called(observe.Call{Function: uint16(i), Thread: 7, Stream: observe.None, Start: start + i,
@@ -139,9 +126,7 @@ func TestDamaged(t *testing.T) {
 	}
 	r.Called(observe.Call{Function: 0, Thread: 7, Stream: observe.None, Start: start + mostFunctions + 200, End: start +
 		mostFunctions + 201})
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, r.Close())
 	run, err := Read(dir)
 	if err != nil || len(run.Functions) != mostFunctions+1 || run.Duration > longest {
 		t.Fatalf("%d functions, %d ns, %v", len(run.Functions), run.Duration, err)
@@ -176,9 +161,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("nothing"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "1"+recorder.Suffix), b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, "1"+recorder.Suffix), b, 0o666))
 		run, err := Read(dir)
 		if err != nil {
 			return

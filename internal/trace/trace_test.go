@@ -13,6 +13,7 @@ import (
 	"ropeway"
 	checker "ropeway/check"
 	"ropeway/internal/observe"
+	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 	"ropeway/internal/trace"
 	"ropeway/kernel"
@@ -24,17 +25,13 @@ func run(t *testing.T, program func(d *ropeway.Device), options ...ropeway.Optio
 	dir := t.TempDir()
 	rt, err := ropeway.Open(append(options, ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20),
 		ropeway.WithTrace(dir))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d := must(rt.Device(0))(t)
 	program(d)
 	check(t, d.Close())
 	check(t, rt.Close())
 	r, err := trace.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	whole(t, r)
 	return r
 }
@@ -49,9 +46,7 @@ func must[T any](v T, err error) func(t *testing.T) T {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 }
 
 // TestCores proves that a recording says which cores ran how many blocks of a kernel, and that a core does one thing at

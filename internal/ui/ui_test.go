@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 func TestNew(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer r.Close()
 	defer w.Close()
 	env := func(name string) string { return map[string]string{"TERM": "xterm"}[name] }

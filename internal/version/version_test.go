@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 const root = "../.."
@@ -14,9 +16,7 @@ const root = "../.."
 // The toolkit, the wheel and the packages are made from these; TestVersions of capi/test asks the tools.
 func TestOneVersion(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "VERSION"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if string(text) != Ropeway+"\n" {
 		t.Fatalf("VERSION is %q, generated was %s: run go run ./spec/gen and make man", text, Ropeway)
 	}
@@ -65,9 +65,7 @@ func TestOneVersion(t *testing.T) {
 		t.Errorf("python/pyproject.toml has a version of its own: %v", err)
 	}
 	changes, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	top := regexp.MustCompile(`(?m)^## (.*)$`).FindSubmatch(changes)
 	if top == nil || string(top[1]) != "Unreleased" && !strings.HasPrefix(string(top[1]), Ropeway) {
 		t.Errorf("CHANGELOG.md begins with %q, which is neither Unreleased nor %s", top, Ropeway)

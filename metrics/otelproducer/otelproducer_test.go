@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"ropeway"
+	"ropeway/internal/testenv"
 	"ropeway/metrics"
 	"ropeway/metrics/otelproducer"
 )
@@ -71,9 +72,7 @@ func (f fixed) Read() metrics.Snapshot { return metrics.Snapshot(f) }
 // it.
 func TestMetrics(t *testing.T) {
 	page, err := os.ReadFile("../../docs/howto-metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	source := fixed{
 		Copies: []metrics.Copies{{Direction: "peer", Count: 1, Bytes: 2, Batches: 3, Segments: 4, Failed: 5, Dropped: 6,
 			InFlight: 7, Sizes: metrics.Histogram{Count: 3, Sum: 0.25}, Queued: metrics.Histogram{Count: 1, Sum: 0.5},

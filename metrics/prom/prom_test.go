@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"ropeway"
+	"ropeway/internal/testenv"
 	"ropeway/metrics"
 	"ropeway/metrics/prom"
 )
@@ -149,15 +150,11 @@ func TestLint(t *testing.T) {
 // TestPageNamesAll: docs/howto-metrics.md has every name.
 func TestPageNamesAll(t *testing.T) {
 	text, err := os.ReadFile("../../docs/howto-metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prom.NewCollector(known()))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, f := range families {
 		if !strings.Contains(string(text), "`"+f.GetName()+"`") {
 			t.Errorf("the page does not describe %s", f.GetName())

@@ -8,14 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
 func TestPage(t *testing.T) {
 	tab, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	page := string(Page(tab, nil))
 	if n := strings.Count(page, "\n"); n > 100 {
 		t.Errorf("the page has %d lines; it is a summary", n)
@@ -34,9 +33,7 @@ func TestPage(t *testing.T) {
 func TestChecked(t *testing.T) {
 	code := int32(1)
 	expr, err := table.ParseWhen("n == 0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	by := &table.When{Op: "fits"}
 	f := &table.Function{Name: "aclF", Rules: []table.Rule{
 		{Name: "n-0", Expr: expr, Code: &code}, {Name: "b", Call: by, By: "fits(n)"},
@@ -46,13 +43,9 @@ func TestChecked(t *testing.T) {
 	dir := t.TempDir()
 	src := "package p\n\nfunc checkF() {\n\tconst api = \"aclF\"\n\tif n == 0 { // n-0\n\t}\n\tif err := fits(n); " +
 		"err != nil { // b\n\t}\n}\n"
-	if err := os.WriteFile(filepath.Join(dir, "checks.go"), []byte(src), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "checks.go"), []byte(src), 0o644))
 	checked, err := ReadChecks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var c count
 	c.addRules(f, checked)
 	if want := (count{mechanical: 4, generated: 3, late: 1, other: 1}); !reflect.DeepEqual(c, want) {
@@ -68,13 +61,9 @@ func TestChecked(t *testing.T) {
 // TestNoneByHand: every function makes its leading rules that have an expression or a function in a generated check.
 func TestNoneByHand(t *testing.T) {
 	tab, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	checked, err := ReadChecks("../../internal/core")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var c count
 	for _, f := range tab.Functions {
 		if f.Status == table.Core {
@@ -89,13 +78,9 @@ func TestNoneByHand(t *testing.T) {
 // TestStrictIsDocumented: docs/environment.md names every function that strict mode changes.
 func TestStrictIsDocumented(t *testing.T) {
 	tab, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text, err := os.ReadFile("../../docs/environment.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Strict mode\n")
 	section, _, found := strings.Cut(section, "\n## ")
 	if !found {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
@@ -13,13 +14,9 @@ import (
 func written(t *testing.T, rules ...table.Rule) (string, error) {
 	t.Helper()
 	tab, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n, err := newNames(tab)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f := *tab.Function("aclrtRecordEventWithFlag") // event, stream, flag
 	f.Rules = rules
 	for i := range f.Rules {
@@ -65,9 +62,7 @@ func TestChecks(t *testing.T) {
 		rule("flag == 0", 0, "ACL_SUCCESS"),
 		table.Rule{If: "the work finds out"},
 		rule("flag == 3", 107000, param))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	at := 0
 	for _, want := range []string{
 		"checkF(event Handle, stream Handle, bits uint32) (theEvent *Event, theStream *Stream, ctx *Context, " +
@@ -102,9 +97,7 @@ func TestChecksFind(t *testing.T) {
 		rule("flag < 4", 107001, "ACL_ERROR_RT_INVALID_DEVICEID"),
 		rule("stream == NULL && !context()", 107002, "ACL_ERROR_RT_CONTEXT_NULL"),
 		finds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, want := range []string{
 		"(theStream *Stream, theFlag *thing, err *Error)",
 		"theStream, err = t.StreamOrDefault(api, theStream); err != nil { // rule-4",
@@ -119,9 +112,7 @@ func TestChecksFind(t *testing.T) {
 	devices, err := written(t,
 		rule("!physical(flag)", 107001, "ACL_ERROR_RT_INVALID_DEVICEID"),
 		rule("!open(flag)", 507033, "ACL_ERROR_RT_DEV_SETUP_ERROR"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, want := range []string{`theFlag, err = t.Physical(api, "flag", int32(bits))`,
 		`err = theFlag.NotSet(api, "flag")`} {
 		if !strings.Contains(devices, want) {
@@ -148,13 +139,9 @@ func TestChecksRefused(t *testing.T) {
 // and the order is tried.
 func TestRuleCases(t *testing.T) {
 	tab, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	cases, err := ruleCases(tab)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	orders, more, good := 0, 0, 0
 	for _, c := range cases {
 		for _, r := range breakable(c.f) {

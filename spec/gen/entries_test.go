@@ -7,15 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
 // TestEntries proves how slots become parameters of package core, for each way a C parameter can be passed.
 func TestEntries(t *testing.T) {
 	tab, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, c := range []struct {
 		function string
 		m        method
@@ -61,7 +60,7 @@ func TestEntries(t *testing.T) {
 func TestMissingMethod(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"", "aclrtTouch: no function does it; write in a file of internal/core/launch, memory, model, process, " +
-			"signal, transfer\n\n\t// Touch is aclrtTouch.\n\tfunc Touch(t *core.Thread, …) *core.Error\n"},
+			"signal, transfer, older\n\n\t// Touch is aclrtTouch.\n\tfunc Touch(t *core.Thread, …) *core.Error\n"},
 		{"// Touch touches it.\nfunc Touch(t *core.Thread, n uint32) *core.Error { return nil }",
 			"the function at internal/core/memory/touch.go:6 does not say which function of the API it is; begin its " +
 				"comment with \"// Touch is aclrtTouch.\""},
@@ -71,16 +70,10 @@ func TestMissingMethod(t *testing.T) {
 	} {
 		root := t.TempDir()
 		path := filepath.Join(root, "internal/core/memory/touch.go")
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("package memory\n\nimport \"core\"\n\n"+c.source+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testenv.OK(t, os.WriteFile(path, []byte("package memory\n\nimport \"core\"\n\n"+c.source+"\n"), 0o644))
 		built, err := coreMethods(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		_, err = built.of(&table.Function{Name: "aclrtTouch", Proto: "aclError aclrtTouch(uint32_t n)"})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)

@@ -9,18 +9,15 @@ import (
 	"testing"
 
 	"ropeway/internal/repo"
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
 func TestNames(t *testing.T) {
 	tab, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n, err := newNames(tab)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for c, want := range map[string]string{
 		"ACL_SUCCESS":                              "Success",
 		"ACL_ERROR_INVALID_PARAM":                  "ErrInvalidParam",
@@ -55,13 +52,9 @@ func TestNames(t *testing.T) {
 // TestGenerate proves that every Go output is valid, formatted and marked.
 func TestGenerate(t *testing.T) {
 	tab, err := table.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	root, err := repo.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, o := range outputs {
 		data, err := generate(o, tab, root)
 		if err != nil {
@@ -76,9 +69,7 @@ func TestGenerate(t *testing.T) {
 // TestNoOrphans: every Go file that says it is generated from the table still is.
 func TestNoOrphans(t *testing.T) {
 	root, err := repo.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	found := 0
 	err = filepath.WalkDir(filepath.Join(root, "internal"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" {

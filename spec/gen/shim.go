@@ -17,9 +17,6 @@ func fingerprint(t *table.Table) uint32 {
 	for _, f := range t.Functions {
 		fmt.Fprintln(h, f.Status, f.Proto)
 	}
-	for _, o := range t.Older.Functions {
-		fmt.Fprintln(h, o.Asks, o.Proto)
-	}
 	return binary.BigEndian.Uint32(h.Sum(nil))
 }
 
@@ -46,7 +43,7 @@ func writeShimNames(t *table.Table, _ string) ([]byte, error) {
 	b.WriteString("#include \"shim.h\"\n\nconst struct ropeway_name ropeway_names[ROPEWAY_FUNCTIONS] = {\n")
 	for _, f := range t.Functions {
 		code := 0
-		if returnsCode(f) {
+		if f.ReturnsCode() {
 			code = 1
 		}
 		fmt.Fprintf(&b, "\t{\"%s\", %d},\n", f.Name, code)
@@ -55,14 +52,13 @@ func writeShimNames(t *table.Table, _ string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func returnsCode(f *table.Function) bool { return f.C.Return.C == "aclError" }
-
-// writeShimFunctions writes the body of every exported function: its arguments become numbers, the core does the rest.
+// writeShimFunctions writes every exported function and, for those that can be hooked, the original behind it: its
+// arguments become numbers, the core does the rest.
 func writeShimFunctions(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("#include \"shim.h\"\n\n")
 	for _, h := range functionHeaders(t) {
-		fmt.Fprintf(&b, "#include \"acl/%s\"\n", h)
+		fmt.Fprintf(&b, "#include \"%s\"\n", table.Included(h))
 	}
 	for _, f := range t.Functions {
 		if f.C.Variadic {
@@ -72,7 +68,23 @@ func writeShimFunctions(t *table.Table, _ string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
+	b.WriteString("\nconst aclrtApiFunc ropeway_originals[ROPEWAY_FUNCTIONS] = {\n")
+	for _, f := range t.Functions {
+		if hookable(f) {
+			fmt.Fprintf(&b, "\t[ROPEWAY_%s] = (aclrtApiFunc)(void (*)(void))original_%s,\n", f.Name, f.Name)
+		}
+	}
+	b.WriteString("};\n")
 	return b.Bytes(), nil
+}
+
+// injection begins the names of the functions that set hooks and return them. hooks.c has their exported forms.
+const injection = "aclrtApiInjection"
+
+// hookable reports whether programs may put a function of theirs in place of f.
+func hookable(f *table.Function) bool {
+	return (strings.HasPrefix(f.Name, "aclrt") || strings.HasPrefix(f.Name, "aclmdlRI")) &&
+		!strings.HasPrefix(f.Name, injection)
 }
 
 // functionHeaders are the headers that declare functions, in the order of the table.
@@ -87,18 +99,26 @@ func functionHeaders(t *table.Table) []string {
 }
 
 // setup are the calls with which a program begins.
-var setup = map[string]bool{"aclInit": true, "aclrtSetDevice": true}
+var setup = map[string]bool{"aclInit": true, "aclrtSetDevice": true, "rtSetDevice": true}
 
 func shimFunction(b *bytes.Buffer, t *table.Table, f *table.Function) error {
 	proto := strings.TrimSuffix(strings.TrimSpace(f.Proto), ";")
 	if len(f.C.Params) == 0 {
 		proto = proto[:strings.Index(proto, "(")] + "(void)"
 	}
-	weak := ""
+	linkage := "EXPORT "
 	if f.Weak {
-		weak = "WEAK "
+		linkage += "WEAK "
 	}
-	fmt.Fprintf(b, "\nEXPORT %s%s\n{\n", weak, proto)
+	named := func(prefix string) string { return strings.Replace(proto, f.Name+"(", prefix+f.Name+"(", 1) }
+	switch {
+	case hookable(f):
+		fmt.Fprintf(b, "\nINLINE %s\n{\n", named("do_"))
+	case strings.HasPrefix(f.Name, injection):
+		fmt.Fprintf(b, "\n%s\n{\n", named("refuse_"))
+	default:
+		fmt.Fprintf(b, "\n%s%s\n{\n", linkage, proto)
+	}
 	slots := "NULL"
 	if len(f.C.Params) > 0 {
 		var args []string
@@ -121,6 +141,15 @@ func shimFunction(b *bytes.Buffer, t *table.Table, f *table.Function) error {
 		return err
 	}
 	fmt.Fprintf(b, "\t%s;\n}\n", ret)
+	if hookable(f) {
+		args := make([]string, len(f.C.Params))
+		for i, p := range f.C.Params {
+			args[i] = p.Name
+		}
+		fmt.Fprintf(b, "\nstatic %s\n{\n\treturn do_%s(%s);\n}\n", named("original_"), f.Name, strings.Join(args, ", "))
+		fmt.Fprintf(b, "\n%s%s\n{\n\tHOOKABLE(%s);\n}\n", linkage, proto,
+			strings.Join(append([]string{f.Name}, args...), ", "))
+	}
 	return nil
 }
 

@@ -27,11 +27,18 @@ func (p *Product) Has(function string) bool {
 	return slices.Contains(list, name)
 }
 
+// IsFunction reports whether the API has a function of that name.
+func IsFunction(name string) bool {
+	_, found := slices.BinarySearch(sorted, name)
+	return found
+}
+
 // onlyOn are the functions that some product lacks, with the products that have them.
 var onlyOn = map[string][]string{
 `
 
-// writeSupport writes which products have a function, for those that not all of them have.
+// writeSupport writes the names of the functions, and which products have a function, for those that not all of them
+// have.
 func writeSupport(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(supportHead)
@@ -43,6 +50,12 @@ func writeSupport(t *table.Table, _ string) ([]byte, error) {
 		}
 		fmt.Fprintf(&b, "\t%q: {\"%s\"},\n", f.Name, strings.Join(have, `", "`))
 	}
+	b.WriteString("}\n\n// sorted are the names of all functions.\nvar sorted = []string{\n")
+	for _, f := range slices.SortedFunc(slices.Values(t.Functions), byName) {
+		fmt.Fprintf(&b, "\t%q,\n", f.Name)
+	}
 	b.WriteString("}\n")
 	return b.Bytes(), nil
 }
+
+func byName(a, b *table.Function) int { return strings.Compare(a.Name, b.Name) }

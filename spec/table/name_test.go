@@ -3,6 +3,8 @@ package table
 import (
 	"slices"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestName: an expression of a common kind has a name.
@@ -39,9 +41,7 @@ func TestName(t *testing.T) {
 		"srcDataOffset > dstDataOffset && dstDataOffset > destMax": "",
 	} {
 		w, err := ParseWhen(when)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if got := w.name(); got != want {
 			t.Errorf("%s: %q, want %q", when, got, want)
 		}
@@ -52,9 +52,7 @@ func TestName(t *testing.T) {
 // stay proofs of them.
 func TestNamesStay(t *testing.T) {
 	names := func(tab *Table, err error) (list []string) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		for _, r := range tab.Function("aclrtMemcpy").Rules {
 			list = append(list, r.Name)
 		}

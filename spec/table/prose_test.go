@@ -1,13 +1,15 @@
 package table
 
-import "testing"
+import (
+	"testing"
+
+	"ropeway/internal/testenv"
+)
 
 // TestProse: an expression of a common kind has words, and a rule that repeats them is refused when it is loaded.
 func TestProse(t *testing.T) {
 	tab, err := Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f := tab.Function("aclrtWaitAndResetNotify")
 	for text, want := range map[string]string{
 		"notify == NULL":                  "notify is NULL",
@@ -32,9 +34,7 @@ func TestProse(t *testing.T) {
 		"!(timeout == 0 && notify != NULL)": "",
 	} {
 		w, err := ParseWhen(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if got := tab.Prose(f, w); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
@@ -44,9 +44,7 @@ func TestProse(t *testing.T) {
 // TestWhenRefused: what an expression or a function names has to exist, and words are not said twice.
 func TestWhenRefused(t *testing.T) {
 	tab, err := Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f := tab.Function("aclrtCntNotifyRecord")
 	for _, r := range []Rule{
 		{When: "nobody == NULL"},

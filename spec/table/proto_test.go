@@ -3,6 +3,8 @@ package table
 import (
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 func TestParsePrototype(t *testing.T) {
@@ -42,9 +44,7 @@ func TestParsePrototype(t *testing.T) {
 
 func TestParsePrototypeParts(t *testing.T) {
 	p, err := ParsePrototype("void f(const void** a, size_t n, void (*cb)(void* arg))")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	a, n, cb := p.Params[0].Type, p.Params[1].Type, p.Params[2].Type
 	if a.Base != "void" || a.Pointers != 2 || !a.Const {
 		t.Errorf("a: %+v", a)
@@ -70,9 +70,7 @@ func TestParsePrototypeRefuses(t *testing.T) {
 
 func TestParseFuncPointer(t *testing.T) {
 	p, err := ParseFuncPointer("typedef int32_t (*cbFn)(int32_t deviceId, void* args);")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if p.Name != "cbFn" || p.Return.C != "int32_t" || len(p.Params) != 2 || p.Params[1].Type.C != "void*" {
 		t.Errorf("%+v", p)
 	}

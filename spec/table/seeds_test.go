@@ -4,14 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/spec"
 )
 
 func TestLoadSeeds(t *testing.T) {
 	documents, err := LoadSeeds()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n := 0
 	for _, d := range documents {
 		n += len(d.Sentences)

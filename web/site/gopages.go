@@ -147,7 +147,7 @@ func (w *goWriter) code(decl ast.Node) template.HTML {
 	if err := format.Node(&b, w.fset, decl); err != nil {
 		w.site.errorf("%s: %w", w.page.Path, err)
 	}
-	return template.HTML(codeBlock("go", "", b.String())) //nolint:gosec // escaped
+	return template.HTML(codeBlock("", b.String())) //nolint:gosec // escaped
 }
 
 // comment returns a comment as HTML. Names in brackets are links, if they have a page.

@@ -1,6 +1,6 @@
 // Command site writes the documentation as a static site: every page of the repository, the files that pages link to,
-// and a page for each function, error code and type of the API table. Nothing needs a server or a network: pages open
-// from disk, and so does the search.
+// and a page for each function, error code and type that "ropeway explain" knows and for each Go package. Nothing needs
+// a server or a network: pages open from disk, and so does the search.
 //
 //	go run . -out ../../site
 //
@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"ropeway/spec/table"
 )
 
 func main() {
@@ -33,11 +31,7 @@ const mark = "search.js"
 
 // run writes the site, and returns how many pages it has.
 func run(root, out string) (int, error) {
-	t, err := table.Load()
-	if err != nil {
-		return 0, err
-	}
-	s, err := build(root, t)
+	s, err := build(root)
 	if err != nil {
 		return 0, err
 	}

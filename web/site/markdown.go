@@ -169,7 +169,7 @@ func (s *site) rewrite(p *page, doc ast.Node, content []byte) {
 	})
 	for _, n := range spans {
 		if to := s.named(plain(n, content)); to != "" {
-			link := s.mention(p, to)
+			link := mention(p, to)
 			n.Parent().ReplaceChild(n.Parent(), n, link)
 			link.AppendChild(link, n)
 		}
@@ -193,7 +193,7 @@ func (s *site) linkWords(p *page, n *ast.Text, content []byte) {
 		if at < start {
 			n.Parent().InsertBefore(n.Parent(), n, ast.NewTextSegment(text.NewSegment(at, start)))
 		}
-		link := s.mention(p, to)
+		link := mention(p, to)
 		link.AppendChild(link, ast.NewTextSegment(text.NewSegment(start, end)))
 		n.Parent().InsertBefore(n.Parent(), n, link)
 		at = end
@@ -201,13 +201,8 @@ func (s *site) linkWords(p *page, n *ast.Text, content []byte) {
 	n.Segment = n.Segment.WithStart(at)
 }
 
-// mention is a link of a document to a page of the API. That page links back to documents that explain, not to records
-// and lists.
-func (s *site) mention(p *page, to string) *ast.Link {
-	explains := path.Dir(p.Source) == "docs" && p.Source != "docs/coverage.md"
-	if explains && !slices.Contains(s.mentions[to], p) {
-		s.mentions[to] = append(s.mentions[to], p)
-	}
+// mention returns a link to a page of the API.
+func mention(p *page, to string) *ast.Link {
 	link := ast.NewLink()
 	link.Destination = []byte(p.Rel(to))
 	return link

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"ropeway/spec/table"
+	"ropeway/internal/explain"
 )
 
 //go:embed assets
@@ -58,20 +58,19 @@ type heading struct {
 // site is what is being built.
 type site struct {
 	root     string
-	table    *table.Table
 	files    map[string][]byte // by path in the site
 	count    int               // of pages
 	pages    map[string]*page  // by path in the site
 	markdown map[string]string // path in the site, by path in the repository
 	pending  []string          // files and directories of the repository that were linked and have no page yet
 	external map[string][]string
-	examples map[string][]example // by function
-	names    map[string]string    // path in the site, by what of the API it is about
-	mentions map[string][]*page   // documents, by the path of a page of the API that they link to
+	names    map[string]string // path in the site, by what of the API it is about
 	errs     []error
 	template *template.Template
 	Nav      []navGroup
 	Version  string
+
+	reference []entry // of the API, in the order of the table
 }
 
 // documents are the pages of the repository, in the order in which the search prefers them.
@@ -81,17 +80,23 @@ var documents = []string{
 }
 
 // build makes all files of the site.
-func build(root string, t *table.Table) (*site, error) {
+func build(root string) (*site, error) {
 	s := &site{
-		root: root, table: t, files: map[string][]byte{}, pages: map[string]*page{}, markdown: map[string]string{},
-		external: map[string][]string{}, examples: map[string][]example{},
-		names: names(t), mentions: map[string][]*page{},
+		root: root, files: map[string][]byte{}, pages: map[string]*page{}, markdown: map[string]string{},
+		external: map[string][]string{}, names: map[string]string{},
 	}
 	if version, err := os.ReadFile(filepath.Join(root, "VERSION")); err == nil {
 		s.Version = strings.TrimSpace(string(version))
 	}
 	var err error
 	if s.template, err = template.ParseFS(assets, "assets/*.tmpl"); err != nil {
+		return nil, err
+	}
+	book, err := explain.Open()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.entries(book); err != nil {
 		return nil, err
 	}
 	var sources []string
@@ -111,12 +116,11 @@ func build(root string, t *table.Table) (*site, error) {
 	for _, source := range sources {
 		s.markdown[source] = htmlPath(source)
 	}
-	s.findExamples()
 	for _, source := range sources {
 		s.document(source)
 	}
 	s.navigation()
-	s.reference()
+	s.referencePages()
 	s.goPackagePages()
 	s.sources()
 	s.searchIndex()
@@ -182,12 +186,7 @@ func (s *site) static() {
 		s.errs = append(s.errs, err)
 		return
 	}
-	colours, err := codeColours()
-	if err != nil {
-		s.errs = append(s.errs, err)
-		return
-	}
-	s.files["site.css"] = append(css, colours...)
+	s.files["site.css"] = css
 	for _, name := range []string{"site.js", "theme.js"} {
 		text, err := assets.ReadFile("assets/" + name)
 		if err != nil {

@@ -897,7 +897,7 @@ typedef struct aclrtLaunchKernelAttr {
     aclrtLaunchKernelAttrValue value;
 } aclrtLaunchKernelAttr;
 
-/* 16 bytes. See aclrtLaunchKernelV2, aclrtLaunchKernelWithConfig, aclrtLaunchKernelWithHostArgs and 3 more. */
+/* 16 bytes. See aclrtLaunchKernelV2, aclrtLaunchKernelWithConfig, aclrtLaunchKernelWithHostArgs and 4 more. */
 typedef struct aclrtLaunchKernelCfg {
     aclrtLaunchKernelAttr* attrs;
     size_t numAttrs;
@@ -1151,6 +1151,9 @@ typedef struct tagAclmdlRICondTaskParams {
     uint32_t size;
     aclmdlRI* modelRIArray;
 } aclmdlRICondTaskParams;
+
+/* See aclrtApiInjectionSetFunc, aclrtApiInjectionGetFunc. */
+typedef int (*aclrtApiFunc)(void);
 
 /* See aclrtLaunchCallback, aclmdlRIDestroyRegisterCallback, aclmdlRIDestroyUnregisterCallback. */
 typedef void (*aclrtCallback)(void* userData);
@@ -2929,6 +2932,20 @@ ACL_FUNC_VISIBILITY aclError aclsysGetVersionStr(char* pkgName, char* versionStr
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 100003, 500000.
  */
 ACL_FUNC_VISIBILITY aclError aclsysGetVersionNum(char* pkgName, int32_t* versionNum);
+
+/*
+ * Makes func run in place of the API function called name, in the whole process and from now on. The original
+ * pointer puts the original back.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 200006, 100000.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtApiInjectionSetFunc(const char* name, aclrtApiFunc func);
+
+/*
+ * Returns the original and the current function behind an API function. They are equal until a hook is set.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 200006, 100000.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtApiInjectionGetFunc(const char* name, aclrtApiFunc* originFunc,
+    aclrtApiFunc* currentFunc);
 
 /* ==== model ri ==== */
 

@@ -13,6 +13,14 @@
 #include "acl/acl_dump.h"
 #include "acl/acl_tdt.h"
 #include "acl/acl_tdt_queue.h"
+#include "runtime/dev.h"
+#include "runtime/config.h"
+#include "runtime/mem.h"
+#include "runtime/stream.h"
+#include "runtime/base.h"
+#include "runtime/event.h"
+#include "runtime/kernel.h"
+#include "profiling/aprof_pub.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
@@ -1920,318 +1928,332 @@ static void send_aclAppLog(void)
 	fake_arrived(ROPEWAY_aclAppLog, want, 5, NULL, 0);
 }
 
+static void send_aclrtApiInjectionSetFunc(void)
+{
+	static const uint64_t want[] = {FAKE_TEXT, 0xfedc000000011020};
+	aclError got = aclrtApiInjectionSetFunc("text 7", (aclrtApiFunc)(uintptr_t)0xfedc000000011020);
+	fake_arrived(ROPEWAY_aclrtApiInjectionSetFunc, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtApiInjectionGetFunc(void)
+{
+	static const uint64_t want[] = {FAKE_TEXT, 0xfedc000000011120, 0xfedc000000011130};
+	aclError got = aclrtApiInjectionGetFunc("text 7", (aclrtApiFunc*)(uintptr_t)0xfedc000000011120, (aclrtApiFunc*)(uintptr_t)0xfedc000000011130);
+	fake_arrived(ROPEWAY_aclrtApiInjectionGetFunc, want, 3, &got, sizeof got);
+}
+
 static void send_aclFloat16ToFloat(void)
 {
-	static const uint64_t want[] = {0x9101};
-	float got = aclFloat16ToFloat((aclFloat16)0x9101);
+	static const uint64_t want[] = {0x9121};
+	float got = aclFloat16ToFloat((aclFloat16)0x9121);
 	fake_arrived(ROPEWAY_aclFloat16ToFloat, want, 1, &got, sizeof got);
 }
 
 static void send_aclFloatToFloat16(void)
 {
-	static const uint64_t want[] = {0x45888a00};
-	aclFloat16 got = aclFloatToFloat16(4369.25f);
+	static const uint64_t want[] = {0x45898a00};
+	aclFloat16 got = aclFloatToFloat16(4401.25f);
 	fake_arrived(ROPEWAY_aclFloatToFloat16, want, 1, &got, sizeof got);
 }
 
 static void send_aclDataTypeSize(void)
 {
-	static const uint64_t want[] = {0x40001121};
-	size_t got = aclDataTypeSize((aclDataType)0x40001121);
+	static const uint64_t want[] = {0x40001141};
+	size_t got = aclDataTypeSize((aclDataType)0x40001141);
 	fake_arrived(ROPEWAY_aclDataTypeSize, want, 1, &got, sizeof got);
 }
 
 static void send_aclCreateDataBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000011310, 0x8000000000001132};
-	aclDataBuffer* got = aclCreateDataBuffer((void*)(uintptr_t)0xfedc000000011310, (size_t)0x8000000000001132);
+	static const uint64_t want[] = {0xfedc000000011510, 0x8000000000001152};
+	aclDataBuffer* got = aclCreateDataBuffer((void*)(uintptr_t)0xfedc000000011510, (size_t)0x8000000000001152);
 	fake_arrived(ROPEWAY_aclCreateDataBuffer, want, 2, &got, sizeof got);
 }
 
 static void send_aclDestroyDataBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000011410};
-	aclError got = aclDestroyDataBuffer((const aclDataBuffer*)(uintptr_t)0xfedc000000011410);
+	static const uint64_t want[] = {0xfedc000000011610};
+	aclError got = aclDestroyDataBuffer((const aclDataBuffer*)(uintptr_t)0xfedc000000011610);
 	fake_arrived(ROPEWAY_aclDestroyDataBuffer, want, 1, &got, sizeof got);
 }
 
 static void send_aclUpdateDataBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000011510, 0xfedc000000011520, 0x8000000000001153};
-	aclError got = aclUpdateDataBuffer((aclDataBuffer*)(uintptr_t)0xfedc000000011510, (void*)(uintptr_t)0xfedc000000011520, (size_t)0x8000000000001153);
+	static const uint64_t want[] = {0xfedc000000011710, 0xfedc000000011720, 0x8000000000001173};
+	aclError got = aclUpdateDataBuffer((aclDataBuffer*)(uintptr_t)0xfedc000000011710, (void*)(uintptr_t)0xfedc000000011720, (size_t)0x8000000000001173);
 	fake_arrived(ROPEWAY_aclUpdateDataBuffer, want, 3, &got, sizeof got);
 }
 
 static void send_aclGetDataBufferAddr(void)
 {
-	static const uint64_t want[] = {0xfedc000000011610};
-	void* got = aclGetDataBufferAddr((const aclDataBuffer*)(uintptr_t)0xfedc000000011610);
+	static const uint64_t want[] = {0xfedc000000011810};
+	void* got = aclGetDataBufferAddr((const aclDataBuffer*)(uintptr_t)0xfedc000000011810);
 	fake_arrived(ROPEWAY_aclGetDataBufferAddr, want, 1, &got, sizeof got);
 }
 
 static void send_aclGetDataBufferSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000011710};
-	uint32_t got = aclGetDataBufferSize((const aclDataBuffer*)(uintptr_t)0xfedc000000011710);
+	static const uint64_t want[] = {0xfedc000000011910};
+	uint32_t got = aclGetDataBufferSize((const aclDataBuffer*)(uintptr_t)0xfedc000000011910);
 	fake_arrived(ROPEWAY_aclGetDataBufferSize, want, 1, &got, sizeof got);
 }
 
 static void send_aclGetDataBufferSizeV2(void)
 {
-	static const uint64_t want[] = {0xfedc000000011810};
-	size_t got = aclGetDataBufferSizeV2((const aclDataBuffer*)(uintptr_t)0xfedc000000011810);
+	static const uint64_t want[] = {0xfedc000000011a10};
+	size_t got = aclGetDataBufferSizeV2((const aclDataBuffer*)(uintptr_t)0xfedc000000011a10);
 	fake_arrived(ROPEWAY_aclGetDataBufferSizeV2, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000011910, 0x40001192};
-	aclError got = aclmdlRICaptureBegin((aclrtStream)(uintptr_t)0xfedc000000011910, (aclmdlRICaptureMode)0x40001192);
+	static const uint64_t want[] = {0xfedc000000011b10, 0x400011b2};
+	aclError got = aclmdlRICaptureBegin((aclrtStream)(uintptr_t)0xfedc000000011b10, (aclmdlRICaptureMode)0x400011b2);
 	fake_arrived(ROPEWAY_aclmdlRICaptureBegin, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureToModelRIBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000011a10, 0xfedc000000011a20, 0x400011a3};
-	aclError got = aclmdlRICaptureToModelRIBegin((aclrtStream)(uintptr_t)0xfedc000000011a10, (aclmdlRI)(uintptr_t)0xfedc000000011a20, (aclmdlRICaptureMode)0x400011a3);
+	static const uint64_t want[] = {0xfedc000000011c10, 0xfedc000000011c20, 0x400011c3};
+	aclError got = aclmdlRICaptureToModelRIBegin((aclrtStream)(uintptr_t)0xfedc000000011c10, (aclmdlRI)(uintptr_t)0xfedc000000011c20, (aclmdlRICaptureMode)0x400011c3);
 	fake_arrived(ROPEWAY_aclmdlRICaptureToModelRIBegin, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureGetInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000011b10, 0xfedc000000011b20, 0xfedc000000011b30};
-	aclError got = aclmdlRICaptureGetInfo((aclrtStream)(uintptr_t)0xfedc000000011b10, (aclmdlRICaptureStatus*)(uintptr_t)0xfedc000000011b20, (aclmdlRI*)(uintptr_t)0xfedc000000011b30);
+	static const uint64_t want[] = {0xfedc000000011d10, 0xfedc000000011d20, 0xfedc000000011d30};
+	aclError got = aclmdlRICaptureGetInfo((aclrtStream)(uintptr_t)0xfedc000000011d10, (aclmdlRICaptureStatus*)(uintptr_t)0xfedc000000011d20, (aclmdlRI*)(uintptr_t)0xfedc000000011d30);
 	fake_arrived(ROPEWAY_aclmdlRICaptureGetInfo, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000011c10, 0xfedc000000011c20};
-	aclError got = aclmdlRICaptureEnd((aclrtStream)(uintptr_t)0xfedc000000011c10, (aclmdlRI*)(uintptr_t)0xfedc000000011c20);
+	static const uint64_t want[] = {0xfedc000000011e10, 0xfedc000000011e20};
+	aclError got = aclmdlRICaptureEnd((aclrtStream)(uintptr_t)0xfedc000000011e10, (aclmdlRI*)(uintptr_t)0xfedc000000011e20);
 	fake_arrived(ROPEWAY_aclmdlRICaptureEnd, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureThreadExchangeMode(void)
 {
-	static const uint64_t want[] = {0xfedc000000011d10};
-	aclError got = aclmdlRICaptureThreadExchangeMode((aclmdlRICaptureMode*)(uintptr_t)0xfedc000000011d10);
+	static const uint64_t want[] = {0xfedc000000011f10};
+	aclError got = aclmdlRICaptureThreadExchangeMode((aclmdlRICaptureMode*)(uintptr_t)0xfedc000000011f10);
 	fake_arrived(ROPEWAY_aclmdlRICaptureThreadExchangeMode, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureTaskGrpBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000011e10};
-	aclError got = aclmdlRICaptureTaskGrpBegin((aclrtStream)(uintptr_t)0xfedc000000011e10);
+	static const uint64_t want[] = {0xfedc000000012010};
+	aclError got = aclmdlRICaptureTaskGrpBegin((aclrtStream)(uintptr_t)0xfedc000000012010);
 	fake_arrived(ROPEWAY_aclmdlRICaptureTaskGrpBegin, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureTaskGrpEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000011f10, 0xfedc000000011f20};
-	aclError got = aclmdlRICaptureTaskGrpEnd((aclrtStream)(uintptr_t)0xfedc000000011f10, (aclrtTaskGrp*)(uintptr_t)0xfedc000000011f20);
+	static const uint64_t want[] = {0xfedc000000012110, 0xfedc000000012120};
+	aclError got = aclmdlRICaptureTaskGrpEnd((aclrtStream)(uintptr_t)0xfedc000000012110, (aclrtTaskGrp*)(uintptr_t)0xfedc000000012120);
 	fake_arrived(ROPEWAY_aclmdlRICaptureTaskGrpEnd, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureTaskUpdateBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000012010, 0xfedc000000012020};
-	aclError got = aclmdlRICaptureTaskUpdateBegin((aclrtStream)(uintptr_t)0xfedc000000012010, (aclrtTaskGrp)(uintptr_t)0xfedc000000012020);
+	static const uint64_t want[] = {0xfedc000000012210, 0xfedc000000012220};
+	aclError got = aclmdlRICaptureTaskUpdateBegin((aclrtStream)(uintptr_t)0xfedc000000012210, (aclrtTaskGrp)(uintptr_t)0xfedc000000012220);
 	fake_arrived(ROPEWAY_aclmdlRICaptureTaskUpdateBegin, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRICaptureTaskUpdateEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000012110};
-	aclError got = aclmdlRICaptureTaskUpdateEnd((aclrtStream)(uintptr_t)0xfedc000000012110);
+	static const uint64_t want[] = {0xfedc000000012310};
+	aclError got = aclmdlRICaptureTaskUpdateEnd((aclrtStream)(uintptr_t)0xfedc000000012310);
 	fake_arrived(ROPEWAY_aclmdlRICaptureTaskUpdateEnd, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRIExecuteAsync(void)
 {
-	static const uint64_t want[] = {0xfedc000000012210, 0xfedc000000012220};
-	aclError got = aclmdlRIExecuteAsync((aclmdlRI)(uintptr_t)0xfedc000000012210, (aclrtStream)(uintptr_t)0xfedc000000012220);
+	static const uint64_t want[] = {0xfedc000000012410, 0xfedc000000012420};
+	aclError got = aclmdlRIExecuteAsync((aclmdlRI)(uintptr_t)0xfedc000000012410, (aclrtStream)(uintptr_t)0xfedc000000012420);
 	fake_arrived(ROPEWAY_aclmdlRIExecuteAsync, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIExecute(void)
 {
-	static const uint64_t want[] = {0xfedc000000012310, 0xffffffff80001232};
-	aclError got = aclmdlRIExecute((aclmdlRI)(uintptr_t)0xfedc000000012310, (int32_t)0xffffffff80001232);
+	static const uint64_t want[] = {0xfedc000000012510, 0xffffffff80001252};
+	aclError got = aclmdlRIExecute((aclmdlRI)(uintptr_t)0xfedc000000012510, (int32_t)0xffffffff80001252);
 	fake_arrived(ROPEWAY_aclmdlRIExecute, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIDestroy(void)
 {
-	static const uint64_t want[] = {0xfedc000000012410};
-	aclError got = aclmdlRIDestroy((aclmdlRI)(uintptr_t)0xfedc000000012410);
+	static const uint64_t want[] = {0xfedc000000012610};
+	aclError got = aclmdlRIDestroy((aclmdlRI)(uintptr_t)0xfedc000000012610);
 	fake_arrived(ROPEWAY_aclmdlRIDestroy, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRIAbort(void)
 {
-	static const uint64_t want[] = {0xfedc000000012510};
-	aclError got = aclmdlRIAbort((aclmdlRI)(uintptr_t)0xfedc000000012510);
+	static const uint64_t want[] = {0xfedc000000012710};
+	aclError got = aclmdlRIAbort((aclmdlRI)(uintptr_t)0xfedc000000012710);
 	fake_arrived(ROPEWAY_aclmdlRIAbort, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRIBuildBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000012610, 0x80001262};
-	aclError got = aclmdlRIBuildBegin((aclmdlRI*)(uintptr_t)0xfedc000000012610, (uint32_t)0x80001262);
+	static const uint64_t want[] = {0xfedc000000012810, 0x80001282};
+	aclError got = aclmdlRIBuildBegin((aclmdlRI*)(uintptr_t)0xfedc000000012810, (uint32_t)0x80001282);
 	fake_arrived(ROPEWAY_aclmdlRIBuildBegin, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIBindStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000012710, 0xfedc000000012720, 0x80001273};
-	aclError got = aclmdlRIBindStream((aclmdlRI)(uintptr_t)0xfedc000000012710, (aclrtStream)(uintptr_t)0xfedc000000012720, (uint32_t)0x80001273);
+	static const uint64_t want[] = {0xfedc000000012910, 0xfedc000000012920, 0x80001293};
+	aclError got = aclmdlRIBindStream((aclmdlRI)(uintptr_t)0xfedc000000012910, (aclrtStream)(uintptr_t)0xfedc000000012920, (uint32_t)0x80001293);
 	fake_arrived(ROPEWAY_aclmdlRIBindStream, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRIUnbindStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000012810, 0xfedc000000012820};
-	aclError got = aclmdlRIUnbindStream((aclmdlRI)(uintptr_t)0xfedc000000012810, (aclrtStream)(uintptr_t)0xfedc000000012820);
+	static const uint64_t want[] = {0xfedc000000012a10, 0xfedc000000012a20};
+	aclError got = aclmdlRIUnbindStream((aclmdlRI)(uintptr_t)0xfedc000000012a10, (aclrtStream)(uintptr_t)0xfedc000000012a20);
 	fake_arrived(ROPEWAY_aclmdlRIUnbindStream, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIEndTask(void)
 {
-	static const uint64_t want[] = {0xfedc000000012910, 0xfedc000000012920};
-	aclError got = aclmdlRIEndTask((aclmdlRI)(uintptr_t)0xfedc000000012910, (aclrtStream)(uintptr_t)0xfedc000000012920);
+	static const uint64_t want[] = {0xfedc000000012b10, 0xfedc000000012b20};
+	aclError got = aclmdlRIEndTask((aclmdlRI)(uintptr_t)0xfedc000000012b10, (aclrtStream)(uintptr_t)0xfedc000000012b20);
 	fake_arrived(ROPEWAY_aclmdlRIEndTask, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIBuildEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000012a10, 0xfedc000000012a20};
-	aclError got = aclmdlRIBuildEnd((aclmdlRI)(uintptr_t)0xfedc000000012a10, (void*)(uintptr_t)0xfedc000000012a20);
+	static const uint64_t want[] = {0xfedc000000012c10, 0xfedc000000012c20};
+	aclError got = aclmdlRIBuildEnd((aclmdlRI)(uintptr_t)0xfedc000000012c10, (void*)(uintptr_t)0xfedc000000012c20);
 	fake_arrived(ROPEWAY_aclmdlRIBuildEnd, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRISetName(void)
 {
-	static const uint64_t want[] = {0xfedc000000012b10, 0xfedc000000012b20};
-	aclError got = aclmdlRISetName((aclmdlRI)(uintptr_t)0xfedc000000012b10, (const char*)(uintptr_t)0xfedc000000012b20);
+	static const uint64_t want[] = {0xfedc000000012d10, 0xfedc000000012d20};
+	aclError got = aclmdlRISetName((aclmdlRI)(uintptr_t)0xfedc000000012d10, (const char*)(uintptr_t)0xfedc000000012d20);
 	fake_arrived(ROPEWAY_aclmdlRISetName, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIGetName(void)
 {
-	static const uint64_t want[] = {0xfedc000000012c10, 0x800012c2, 0xfedc000000012c30};
-	aclError got = aclmdlRIGetName((aclmdlRI)(uintptr_t)0xfedc000000012c10, (uint32_t)0x800012c2, (char*)(uintptr_t)0xfedc000000012c30);
+	static const uint64_t want[] = {0xfedc000000012e10, 0x800012e2, 0xfedc000000012e30};
+	aclError got = aclmdlRIGetName((aclmdlRI)(uintptr_t)0xfedc000000012e10, (uint32_t)0x800012e2, (char*)(uintptr_t)0xfedc000000012e30);
 	fake_arrived(ROPEWAY_aclmdlRIGetName, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRIGetId(void)
 {
-	static const uint64_t want[] = {0xfedc000000012d10, 0xfedc000000012d20};
-	aclError got = aclmdlRIGetId((aclmdlRI)(uintptr_t)0xfedc000000012d10, (uint32_t*)(uintptr_t)0xfedc000000012d20);
+	static const uint64_t want[] = {0xfedc000000012f10, 0xfedc000000012f20};
+	aclError got = aclmdlRIGetId((aclmdlRI)(uintptr_t)0xfedc000000012f10, (uint32_t*)(uintptr_t)0xfedc000000012f20);
 	fake_arrived(ROPEWAY_aclmdlRIGetId, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIDestroyRegisterCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000012e10, 0xfedc000000012e20, 0xfedc000000012e30};
-	aclError got = aclmdlRIDestroyRegisterCallback((aclmdlRI)(uintptr_t)0xfedc000000012e10, (aclrtCallback)(uintptr_t)0xfedc000000012e20, (void*)(uintptr_t)0xfedc000000012e30);
+	static const uint64_t want[] = {0xfedc000000013010, 0xfedc000000013020, 0xfedc000000013030};
+	aclError got = aclmdlRIDestroyRegisterCallback((aclmdlRI)(uintptr_t)0xfedc000000013010, (aclrtCallback)(uintptr_t)0xfedc000000013020, (void*)(uintptr_t)0xfedc000000013030);
 	fake_arrived(ROPEWAY_aclmdlRIDestroyRegisterCallback, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRIDestroyUnregisterCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000012f10, 0xfedc000000012f20};
-	aclError got = aclmdlRIDestroyUnregisterCallback((aclmdlRI)(uintptr_t)0xfedc000000012f10, (aclrtCallback)(uintptr_t)0xfedc000000012f20);
+	static const uint64_t want[] = {0xfedc000000013110, 0xfedc000000013120};
+	aclError got = aclmdlRIDestroyUnregisterCallback((aclmdlRI)(uintptr_t)0xfedc000000013110, (aclrtCallback)(uintptr_t)0xfedc000000013120);
 	fake_arrived(ROPEWAY_aclmdlRIDestroyUnregisterCallback, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIDebugPrint(void)
 {
-	static const uint64_t want[] = {0xfedc000000013010};
-	aclError got = aclmdlRIDebugPrint((aclmdlRI)(uintptr_t)0xfedc000000013010);
+	static const uint64_t want[] = {0xfedc000000013210};
+	aclError got = aclmdlRIDebugPrint((aclmdlRI)(uintptr_t)0xfedc000000013210);
 	fake_arrived(ROPEWAY_aclmdlRIDebugPrint, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRIDebugJsonPrint(void)
 {
-	static const uint64_t want[] = {0xfedc000000013110, 0xfedc000000013120, 0x80001313};
-	aclError got = aclmdlRIDebugJsonPrint((aclmdlRI)(uintptr_t)0xfedc000000013110, (const char*)(uintptr_t)0xfedc000000013120, (uint32_t)0x80001313);
+	static const uint64_t want[] = {0xfedc000000013310, 0xfedc000000013320, 0x80001333};
+	aclError got = aclmdlRIDebugJsonPrint((aclmdlRI)(uintptr_t)0xfedc000000013310, (const char*)(uintptr_t)0xfedc000000013320, (uint32_t)0x80001333);
 	fake_arrived(ROPEWAY_aclmdlRIDebugJsonPrint, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRIGetStreams(void)
 {
-	static const uint64_t want[] = {0xfedc000000013210, 0xfedc000000013220, 0xfedc000000013230};
-	aclError got = aclmdlRIGetStreams((aclmdlRI)(uintptr_t)0xfedc000000013210, (aclrtStream*)(uintptr_t)0xfedc000000013220, (uint32_t*)(uintptr_t)0xfedc000000013230);
+	static const uint64_t want[] = {0xfedc000000013410, 0xfedc000000013420, 0xfedc000000013430};
+	aclError got = aclmdlRIGetStreams((aclmdlRI)(uintptr_t)0xfedc000000013410, (aclrtStream*)(uintptr_t)0xfedc000000013420, (uint32_t*)(uintptr_t)0xfedc000000013430);
 	fake_arrived(ROPEWAY_aclmdlRIGetStreams, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRIGetTasksByStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000013310, 0xfedc000000013320, 0xfedc000000013330};
-	aclError got = aclmdlRIGetTasksByStream((aclrtStream)(uintptr_t)0xfedc000000013310, (aclmdlRITask*)(uintptr_t)0xfedc000000013320, (uint32_t*)(uintptr_t)0xfedc000000013330);
+	static const uint64_t want[] = {0xfedc000000013510, 0xfedc000000013520, 0xfedc000000013530};
+	aclError got = aclmdlRIGetTasksByStream((aclrtStream)(uintptr_t)0xfedc000000013510, (aclmdlRITask*)(uintptr_t)0xfedc000000013520, (uint32_t*)(uintptr_t)0xfedc000000013530);
 	fake_arrived(ROPEWAY_aclmdlRIGetTasksByStream, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRITaskGetType(void)
 {
-	static const uint64_t want[] = {0xfedc000000013410, 0xfedc000000013420};
-	aclError got = aclmdlRITaskGetType((aclmdlRITask)(uintptr_t)0xfedc000000013410, (aclmdlRITaskType*)(uintptr_t)0xfedc000000013420);
+	static const uint64_t want[] = {0xfedc000000013610, 0xfedc000000013620};
+	aclError got = aclmdlRITaskGetType((aclmdlRITask)(uintptr_t)0xfedc000000013610, (aclmdlRITaskType*)(uintptr_t)0xfedc000000013620);
 	fake_arrived(ROPEWAY_aclmdlRITaskGetType, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRITaskGetSeqId(void)
 {
-	static const uint64_t want[] = {0xfedc000000013510, 0xfedc000000013520};
-	aclError got = aclmdlRITaskGetSeqId((aclmdlRITask)(uintptr_t)0xfedc000000013510, (uint32_t*)(uintptr_t)0xfedc000000013520);
+	static const uint64_t want[] = {0xfedc000000013710, 0xfedc000000013720};
+	aclError got = aclmdlRITaskGetSeqId((aclmdlRITask)(uintptr_t)0xfedc000000013710, (uint32_t*)(uintptr_t)0xfedc000000013720);
 	fake_arrived(ROPEWAY_aclmdlRITaskGetSeqId, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRITaskGetParams(void)
 {
-	static const uint64_t want[] = {0xfedc000000013610, 0xfedc000000013620};
-	aclError got = aclmdlRITaskGetParams((aclmdlRITask)(uintptr_t)0xfedc000000013610, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000013620);
+	static const uint64_t want[] = {0xfedc000000013810, 0xfedc000000013820};
+	aclError got = aclmdlRITaskGetParams((aclmdlRITask)(uintptr_t)0xfedc000000013810, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000013820);
 	fake_arrived(ROPEWAY_aclmdlRITaskGetParams, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRITaskSetParams(void)
 {
-	static const uint64_t want[] = {0xfedc000000013710, 0xfedc000000013720};
-	aclError got = aclmdlRITaskSetParams((aclmdlRITask)(uintptr_t)0xfedc000000013710, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000013720);
+	static const uint64_t want[] = {0xfedc000000013910, 0xfedc000000013920};
+	aclError got = aclmdlRITaskSetParams((aclmdlRITask)(uintptr_t)0xfedc000000013910, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000013920);
 	fake_arrived(ROPEWAY_aclmdlRITaskSetParams, want, 2, &got, sizeof got);
 }
 
 static void send_aclmdlRIKernelTaskGetAttribute(void)
 {
-	static const uint64_t want[] = {0xfedc000000013810, 0x40001382, 0xfedc000000013830};
-	aclError got = aclmdlRIKernelTaskGetAttribute((aclmdlRITask)(uintptr_t)0xfedc000000013810, (aclrtLaunchKernelAttrId)0x40001382, (aclrtLaunchKernelAttrValue*)(uintptr_t)0xfedc000000013830);
+	static const uint64_t want[] = {0xfedc000000013a10, 0x400013a2, 0xfedc000000013a30};
+	aclError got = aclmdlRIKernelTaskGetAttribute((aclmdlRITask)(uintptr_t)0xfedc000000013a10, (aclrtLaunchKernelAttrId)0x400013a2, (aclrtLaunchKernelAttrValue*)(uintptr_t)0xfedc000000013a30);
 	fake_arrived(ROPEWAY_aclmdlRIKernelTaskGetAttribute, want, 3, &got, sizeof got);
 }
 
 static void send_aclmdlRITaskDisable(void)
 {
-	static const uint64_t want[] = {0xfedc000000013910};
-	aclError got = aclmdlRITaskDisable((aclmdlRITask)(uintptr_t)0xfedc000000013910);
+	static const uint64_t want[] = {0xfedc000000013b10};
+	aclError got = aclmdlRITaskDisable((aclmdlRITask)(uintptr_t)0xfedc000000013b10);
 	fake_arrived(ROPEWAY_aclmdlRITaskDisable, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRIUpdate(void)
 {
-	static const uint64_t want[] = {0xfedc000000013a10};
-	aclError got = aclmdlRIUpdate((aclmdlRI)(uintptr_t)0xfedc000000013a10);
+	static const uint64_t want[] = {0xfedc000000013c10};
+	aclError got = aclmdlRIUpdate((aclmdlRI)(uintptr_t)0xfedc000000013c10);
 	fake_arrived(ROPEWAY_aclmdlRIUpdate, want, 1, &got, sizeof got);
 }
 
 static void send_aclmdlRICondHandleCreate(void)
 {
-	static const uint64_t want[] = {0xfedc000000013b10, 0x800013b2, 0x400013b3, 0xfedc000000013b40};
-	aclError got = aclmdlRICondHandleCreate((aclmdlRI)(uintptr_t)0xfedc000000013b10, (uint32_t)0x800013b2, (aclmdlRICondHandleFlag)0x400013b3, (aclmdlRICondHandle*)(uintptr_t)0xfedc000000013b40);
+	static const uint64_t want[] = {0xfedc000000013d10, 0x800013d2, 0x400013d3, 0xfedc000000013d40};
+	aclError got = aclmdlRICondHandleCreate((aclmdlRI)(uintptr_t)0xfedc000000013d10, (uint32_t)0x800013d2, (aclmdlRICondHandleFlag)0x400013d3, (aclmdlRICondHandle*)(uintptr_t)0xfedc000000013d40);
 	fake_arrived(ROPEWAY_aclmdlRICondHandleCreate, want, 4, &got, sizeof got);
 }
 
 static void send_aclmdlRICondHandleGetCondPtr(void)
 {
-	static const uint64_t want[] = {0xfedc000000013c10, 0xfedc000000013c20};
-	aclError got = aclmdlRICondHandleGetCondPtr((aclmdlRICondHandle)(uintptr_t)0xfedc000000013c10, (uint64_t**)(uintptr_t)0xfedc000000013c20);
+	static const uint64_t want[] = {0xfedc000000013e10, 0xfedc000000013e20};
+	aclError got = aclmdlRICondHandleGetCondPtr((aclmdlRICondHandle)(uintptr_t)0xfedc000000013e10, (uint64_t**)(uintptr_t)0xfedc000000013e20);
 	fake_arrived(ROPEWAY_aclmdlRICondHandleGetCondPtr, want, 2, &got, sizeof got);
 }
 
@@ -2239,386 +2261,386 @@ static void send_aclmdlRIAddCondTask(void)
 {
 	aclmdlRICondTaskParams s0;
 	fake_fill(&s0, sizeof s0, 0);
-	static const uint64_t want[] = {FAKE_STRUCT, 0xfedc000000013d20, 0x800013d3};
-	aclError got = aclmdlRIAddCondTask(s0, (aclrtStream)(uintptr_t)0xfedc000000013d20, (uint32_t)0x800013d3);
+	static const uint64_t want[] = {FAKE_STRUCT, 0xfedc000000013f20, 0x800013f3};
+	aclError got = aclmdlRIAddCondTask(s0, (aclrtStream)(uintptr_t)0xfedc000000013f20, (uint32_t)0x800013f3);
 	fake_arrived(ROPEWAY_aclmdlRIAddCondTask, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCreateLabel(void)
 {
-	static const uint64_t want[] = {0xfedc000000013e10};
-	aclError got = aclrtCreateLabel((aclrtLabel*)(uintptr_t)0xfedc000000013e10);
+	static const uint64_t want[] = {0xfedc000000014010};
+	aclError got = aclrtCreateLabel((aclrtLabel*)(uintptr_t)0xfedc000000014010);
 	fake_arrived(ROPEWAY_aclrtCreateLabel, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetLabel(void)
 {
-	static const uint64_t want[] = {0xfedc000000013f10, 0xfedc000000013f20};
-	aclError got = aclrtSetLabel((aclrtLabel)(uintptr_t)0xfedc000000013f10, (aclrtStream)(uintptr_t)0xfedc000000013f20);
+	static const uint64_t want[] = {0xfedc000000014110, 0xfedc000000014120};
+	aclError got = aclrtSetLabel((aclrtLabel)(uintptr_t)0xfedc000000014110, (aclrtStream)(uintptr_t)0xfedc000000014120);
 	fake_arrived(ROPEWAY_aclrtSetLabel, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDestroyLabel(void)
 {
-	static const uint64_t want[] = {0xfedc000000014010};
-	aclError got = aclrtDestroyLabel((aclrtLabel)(uintptr_t)0xfedc000000014010);
+	static const uint64_t want[] = {0xfedc000000014210};
+	aclError got = aclrtDestroyLabel((aclrtLabel)(uintptr_t)0xfedc000000014210);
 	fake_arrived(ROPEWAY_aclrtDestroyLabel, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCreateLabelList(void)
 {
-	static const uint64_t want[] = {0xfedc000000014110, 0x8000000000001412, 0xfedc000000014130};
-	aclError got = aclrtCreateLabelList((aclrtLabel*)(uintptr_t)0xfedc000000014110, (size_t)0x8000000000001412, (aclrtLabelList*)(uintptr_t)0xfedc000000014130);
+	static const uint64_t want[] = {0xfedc000000014310, 0x8000000000001432, 0xfedc000000014330};
+	aclError got = aclrtCreateLabelList((aclrtLabel*)(uintptr_t)0xfedc000000014310, (size_t)0x8000000000001432, (aclrtLabelList*)(uintptr_t)0xfedc000000014330);
 	fake_arrived(ROPEWAY_aclrtCreateLabelList, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtDestroyLabelList(void)
 {
-	static const uint64_t want[] = {0xfedc000000014210};
-	aclError got = aclrtDestroyLabelList((aclrtLabelList)(uintptr_t)0xfedc000000014210);
+	static const uint64_t want[] = {0xfedc000000014410};
+	aclError got = aclrtDestroyLabelList((aclrtLabelList)(uintptr_t)0xfedc000000014410);
 	fake_arrived(ROPEWAY_aclrtDestroyLabelList, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSwitchLabelByIndex(void)
 {
-	static const uint64_t want[] = {0xfedc000000014310, 0x80001432, 0xfedc000000014330, 0xfedc000000014340};
-	aclError got = aclrtSwitchLabelByIndex((void*)(uintptr_t)0xfedc000000014310, (uint32_t)0x80001432, (aclrtLabelList)(uintptr_t)0xfedc000000014330, (aclrtStream)(uintptr_t)0xfedc000000014340);
+	static const uint64_t want[] = {0xfedc000000014510, 0x80001452, 0xfedc000000014530, 0xfedc000000014540};
+	aclError got = aclrtSwitchLabelByIndex((void*)(uintptr_t)0xfedc000000014510, (uint32_t)0x80001452, (aclrtLabelList)(uintptr_t)0xfedc000000014530, (aclrtStream)(uintptr_t)0xfedc000000014540);
 	fake_arrived(ROPEWAY_aclrtSwitchLabelByIndex, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtActiveStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000014410, 0xfedc000000014420};
-	aclError got = aclrtActiveStream((aclrtStream)(uintptr_t)0xfedc000000014410, (aclrtStream)(uintptr_t)0xfedc000000014420);
+	static const uint64_t want[] = {0xfedc000000014610, 0xfedc000000014620};
+	aclError got = aclrtActiveStream((aclrtStream)(uintptr_t)0xfedc000000014610, (aclrtStream)(uintptr_t)0xfedc000000014620);
 	fake_arrived(ROPEWAY_aclrtActiveStream, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSwitchStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000014510, 0x40001452, 0xfedc000000014530, 0x40001454, 0xfedc000000014550, 0xfedc000000014560, 0xfedc000000014570};
-	aclError got = aclrtSwitchStream((void*)(uintptr_t)0xfedc000000014510, (aclrtCondition)0x40001452, (void*)(uintptr_t)0xfedc000000014530, (aclrtCompareDataType)0x40001454, (aclrtStream)(uintptr_t)0xfedc000000014550, (aclrtStream)(uintptr_t)0xfedc000000014560, (aclrtStream)(uintptr_t)0xfedc000000014570);
+	static const uint64_t want[] = {0xfedc000000014710, 0x40001472, 0xfedc000000014730, 0x40001474, 0xfedc000000014750, 0xfedc000000014760, 0xfedc000000014770};
+	aclError got = aclrtSwitchStream((void*)(uintptr_t)0xfedc000000014710, (aclrtCondition)0x40001472, (void*)(uintptr_t)0xfedc000000014730, (aclrtCompareDataType)0x40001474, (aclrtStream)(uintptr_t)0xfedc000000014750, (aclrtStream)(uintptr_t)0xfedc000000014760, (aclrtStream)(uintptr_t)0xfedc000000014770);
 	fake_arrived(ROPEWAY_aclrtSwitchStream, want, 7, &got, sizeof got);
 }
 
 static void send_aclrtTaskUpdateAsync(void)
 {
-	static const uint64_t want[] = {0xfedc000000014610, 0x80001462, 0xfedc000000014630, 0xfedc000000014640};
-	aclError got = aclrtTaskUpdateAsync((aclrtStream)(uintptr_t)0xfedc000000014610, (uint32_t)0x80001462, (aclrtTaskUpdateInfo*)(uintptr_t)0xfedc000000014630, (aclrtStream)(uintptr_t)0xfedc000000014640);
+	static const uint64_t want[] = {0xfedc000000014810, 0x80001482, 0xfedc000000014830, 0xfedc000000014840};
+	aclError got = aclrtTaskUpdateAsync((aclrtStream)(uintptr_t)0xfedc000000014810, (uint32_t)0x80001482, (aclrtTaskUpdateInfo*)(uintptr_t)0xfedc000000014830, (aclrtStream)(uintptr_t)0xfedc000000014840);
 	fake_arrived(ROPEWAY_aclrtTaskUpdateAsync, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotProcessLock(void)
 {
-	static const uint64_t want[] = {0xffffffff80001471, 0xfedc000000014720};
-	aclError got = aclrtSnapShotProcessLock((int)0xffffffff80001471, (void*)(uintptr_t)0xfedc000000014720);
+	static const uint64_t want[] = {0xffffffff80001491, 0xfedc000000014920};
+	aclError got = aclrtSnapShotProcessLock((int)0xffffffff80001491, (void*)(uintptr_t)0xfedc000000014920);
 	fake_arrived(ROPEWAY_aclrtSnapShotProcessLock, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotProcessUnlock(void)
 {
-	static const uint64_t want[] = {0xffffffff80001481, 0xfedc000000014820};
-	aclError got = aclrtSnapShotProcessUnlock((int)0xffffffff80001481, (void*)(uintptr_t)0xfedc000000014820);
+	static const uint64_t want[] = {0xffffffff800014a1, 0xfedc000000014a20};
+	aclError got = aclrtSnapShotProcessUnlock((int)0xffffffff800014a1, (void*)(uintptr_t)0xfedc000000014a20);
 	fake_arrived(ROPEWAY_aclrtSnapShotProcessUnlock, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotProcessBackup(void)
 {
-	static const uint64_t want[] = {0xffffffff80001491, 0xfedc000000014920};
-	aclError got = aclrtSnapShotProcessBackup((int)0xffffffff80001491, (aclrtSnapShotBackupArgs*)(uintptr_t)0xfedc000000014920);
+	static const uint64_t want[] = {0xffffffff800014b1, 0xfedc000000014b20};
+	aclError got = aclrtSnapShotProcessBackup((int)0xffffffff800014b1, (aclrtSnapShotBackupArgs*)(uintptr_t)0xfedc000000014b20);
 	fake_arrived(ROPEWAY_aclrtSnapShotProcessBackup, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotProcessRestore(void)
 {
-	static const uint64_t want[] = {0xffffffff800014a1, 0xfedc000000014a20};
-	aclError got = aclrtSnapShotProcessRestore((int)0xffffffff800014a1, (aclrtSnapShotRestoreArgs*)(uintptr_t)0xfedc000000014a20);
+	static const uint64_t want[] = {0xffffffff800014c1, 0xfedc000000014c20};
+	aclError got = aclrtSnapShotProcessRestore((int)0xffffffff800014c1, (aclrtSnapShotRestoreArgs*)(uintptr_t)0xfedc000000014c20);
 	fake_arrived(ROPEWAY_aclrtSnapShotProcessRestore, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotCallbackRegister(void)
 {
-	static const uint64_t want[] = {0x400014b1, 0xfedc000000014b20, 0xfedc000000014b30};
-	aclError got = aclrtSnapShotCallbackRegister((aclrtSnapShotStage)0x400014b1, (aclrtSnapShotCallBack)(uintptr_t)0xfedc000000014b20, (void*)(uintptr_t)0xfedc000000014b30);
+	static const uint64_t want[] = {0x400014d1, 0xfedc000000014d20, 0xfedc000000014d30};
+	aclError got = aclrtSnapShotCallbackRegister((aclrtSnapShotStage)0x400014d1, (aclrtSnapShotCallBack)(uintptr_t)0xfedc000000014d20, (void*)(uintptr_t)0xfedc000000014d30);
 	fake_arrived(ROPEWAY_aclrtSnapShotCallbackRegister, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtSnapShotCallbackUnregister(void)
 {
-	static const uint64_t want[] = {0x400014c1, 0xfedc000000014c20};
-	aclError got = aclrtSnapShotCallbackUnregister((aclrtSnapShotStage)0x400014c1, (aclrtSnapShotCallBack)(uintptr_t)0xfedc000000014c20);
+	static const uint64_t want[] = {0x400014e1, 0xfedc000000014e20};
+	aclError got = aclrtSnapShotCallbackUnregister((aclrtSnapShotStage)0x400014e1, (aclrtSnapShotCallBack)(uintptr_t)0xfedc000000014e20);
 	fake_arrived(ROPEWAY_aclrtSnapShotCallbackUnregister, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCreateBinary(void)
 {
-	static const uint64_t want[] = {0xfedc000000014d10, 0x80000000000014d2};
-	aclrtBinary got = aclrtCreateBinary((const void*)(uintptr_t)0xfedc000000014d10, (size_t)0x80000000000014d2);
+	static const uint64_t want[] = {0xfedc000000014f10, 0x80000000000014f2};
+	aclrtBinary got = aclrtCreateBinary((const void*)(uintptr_t)0xfedc000000014f10, (size_t)0x80000000000014f2);
 	fake_arrived(ROPEWAY_aclrtCreateBinary, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDestroyBinary(void)
 {
-	static const uint64_t want[] = {0xfedc000000014e10};
-	aclError got = aclrtDestroyBinary((aclrtBinary)(uintptr_t)0xfedc000000014e10);
+	static const uint64_t want[] = {0xfedc000000015010};
+	aclError got = aclrtDestroyBinary((aclrtBinary)(uintptr_t)0xfedc000000015010);
 	fake_arrived(ROPEWAY_aclrtDestroyBinary, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtBinaryLoad(void)
 {
-	static const uint64_t want[] = {0xfedc000000014f10, 0xfedc000000014f20};
-	aclError got = aclrtBinaryLoad((const aclrtBinary)(uintptr_t)0xfedc000000014f10, (aclrtBinHandle*)(uintptr_t)0xfedc000000014f20);
+	static const uint64_t want[] = {0xfedc000000015110, 0xfedc000000015120};
+	aclError got = aclrtBinaryLoad((const aclrtBinary)(uintptr_t)0xfedc000000015110, (aclrtBinHandle*)(uintptr_t)0xfedc000000015120);
 	fake_arrived(ROPEWAY_aclrtBinaryLoad, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtBinaryLoadFromFile(void)
 {
-	static const uint64_t want[] = {0xfedc000000015010, 0xfedc000000015020, 0xfedc000000015030};
-	aclError got = aclrtBinaryLoadFromFile((const char*)(uintptr_t)0xfedc000000015010, (aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000015020, (aclrtBinHandle*)(uintptr_t)0xfedc000000015030);
+	static const uint64_t want[] = {0xfedc000000015210, 0xfedc000000015220, 0xfedc000000015230};
+	aclError got = aclrtBinaryLoadFromFile((const char*)(uintptr_t)0xfedc000000015210, (aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000015220, (aclrtBinHandle*)(uintptr_t)0xfedc000000015230);
 	fake_arrived(ROPEWAY_aclrtBinaryLoadFromFile, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtBinaryLoadFromData(void)
 {
-	static const uint64_t want[] = {0xfedc000000015110, 0x8000000000001512, 0xfedc000000015130, 0xfedc000000015140};
-	aclError got = aclrtBinaryLoadFromData((const void*)(uintptr_t)0xfedc000000015110, (size_t)0x8000000000001512, (const aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000015130, (aclrtBinHandle*)(uintptr_t)0xfedc000000015140);
+	static const uint64_t want[] = {0xfedc000000015310, 0x8000000000001532, 0xfedc000000015330, 0xfedc000000015340};
+	aclError got = aclrtBinaryLoadFromData((const void*)(uintptr_t)0xfedc000000015310, (size_t)0x8000000000001532, (const aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000015330, (aclrtBinHandle*)(uintptr_t)0xfedc000000015340);
 	fake_arrived(ROPEWAY_aclrtBinaryLoadFromData, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtBinaryUnLoad(void)
 {
-	static const uint64_t want[] = {0xfedc000000015210};
-	aclError got = aclrtBinaryUnLoad((aclrtBinHandle)(uintptr_t)0xfedc000000015210);
+	static const uint64_t want[] = {0xfedc000000015410};
+	aclError got = aclrtBinaryUnLoad((aclrtBinHandle)(uintptr_t)0xfedc000000015410);
 	fake_arrived(ROPEWAY_aclrtBinaryUnLoad, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtBinaryGetFunction(void)
 {
-	static const uint64_t want[] = {0xfedc000000015310, 0xfedc000000015320, 0xfedc000000015330};
-	aclError got = aclrtBinaryGetFunction((const aclrtBinHandle)(uintptr_t)0xfedc000000015310, (const char*)(uintptr_t)0xfedc000000015320, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015330);
+	static const uint64_t want[] = {0xfedc000000015510, 0xfedc000000015520, 0xfedc000000015530};
+	aclError got = aclrtBinaryGetFunction((const aclrtBinHandle)(uintptr_t)0xfedc000000015510, (const char*)(uintptr_t)0xfedc000000015520, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015530);
 	fake_arrived(ROPEWAY_aclrtBinaryGetFunction, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtBinaryGetFunctionByEntry(void)
 {
-	static const uint64_t want[] = {0xfedc000000015410, 0x8000000000001542, 0xfedc000000015430};
-	aclError got = aclrtBinaryGetFunctionByEntry((aclrtBinHandle)(uintptr_t)0xfedc000000015410, (uint64_t)0x8000000000001542, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015430);
+	static const uint64_t want[] = {0xfedc000000015610, 0x8000000000001562, 0xfedc000000015630};
+	aclError got = aclrtBinaryGetFunctionByEntry((aclrtBinHandle)(uintptr_t)0xfedc000000015610, (uint64_t)0x8000000000001562, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015630);
 	fake_arrived(ROPEWAY_aclrtBinaryGetFunctionByEntry, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtBinaryGetFunctionCount(void)
 {
-	static const uint64_t want[] = {0xfedc000000015510, 0xfedc000000015520};
-	aclError got = aclrtBinaryGetFunctionCount((aclrtBinHandle)(uintptr_t)0xfedc000000015510, (uint32_t*)(uintptr_t)0xfedc000000015520);
+	static const uint64_t want[] = {0xfedc000000015710, 0xfedc000000015720};
+	aclError got = aclrtBinaryGetFunctionCount((aclrtBinHandle)(uintptr_t)0xfedc000000015710, (uint32_t*)(uintptr_t)0xfedc000000015720);
 	fake_arrived(ROPEWAY_aclrtBinaryGetFunctionCount, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtBinaryEnumerateFunctions(void)
 {
-	static const uint64_t want[] = {0xfedc000000015610, 0xfedc000000015620, 0x80001563};
-	aclError got = aclrtBinaryEnumerateFunctions((const aclrtBinHandle)(uintptr_t)0xfedc000000015610, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015620, (uint32_t)0x80001563);
+	static const uint64_t want[] = {0xfedc000000015810, 0xfedc000000015820, 0x80001583};
+	aclError got = aclrtBinaryEnumerateFunctions((const aclrtBinHandle)(uintptr_t)0xfedc000000015810, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015820, (uint32_t)0x80001583);
 	fake_arrived(ROPEWAY_aclrtBinaryEnumerateFunctions, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtBinaryGetDevAddress(void)
 {
-	static const uint64_t want[] = {0xfedc000000015710, 0xfedc000000015720, 0xfedc000000015730};
-	aclError got = aclrtBinaryGetDevAddress((const aclrtBinHandle)(uintptr_t)0xfedc000000015710, (void**)(uintptr_t)0xfedc000000015720, (size_t*)(uintptr_t)0xfedc000000015730);
+	static const uint64_t want[] = {0xfedc000000015910, 0xfedc000000015920, 0xfedc000000015930};
+	aclError got = aclrtBinaryGetDevAddress((const aclrtBinHandle)(uintptr_t)0xfedc000000015910, (void**)(uintptr_t)0xfedc000000015920, (size_t*)(uintptr_t)0xfedc000000015930);
 	fake_arrived(ROPEWAY_aclrtBinaryGetDevAddress, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtBinaryGetGlobal(void)
 {
-	static const uint64_t want[] = {0xfedc000000015810, 0xfedc000000015820, 0xfedc000000015830, 0xfedc000000015840};
-	aclError got = aclrtBinaryGetGlobal((aclrtBinHandle)(uintptr_t)0xfedc000000015810, (const char*)(uintptr_t)0xfedc000000015820, (void**)(uintptr_t)0xfedc000000015830, (size_t*)(uintptr_t)0xfedc000000015840);
+	static const uint64_t want[] = {0xfedc000000015a10, 0xfedc000000015a20, 0xfedc000000015a30, 0xfedc000000015a40};
+	aclError got = aclrtBinaryGetGlobal((aclrtBinHandle)(uintptr_t)0xfedc000000015a10, (const char*)(uintptr_t)0xfedc000000015a20, (void**)(uintptr_t)0xfedc000000015a30, (size_t*)(uintptr_t)0xfedc000000015a40);
 	fake_arrived(ROPEWAY_aclrtBinaryGetGlobal, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtGetFuncBySymbol(void)
 {
-	static const uint64_t want[] = {0xfedc000000015910, 0xfedc000000015920};
-	aclError got = aclrtGetFuncBySymbol((const void*)(uintptr_t)0xfedc000000015910, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015920);
+	static const uint64_t want[] = {0xfedc000000015b10, 0xfedc000000015b20};
+	aclError got = aclrtGetFuncBySymbol((const void*)(uintptr_t)0xfedc000000015b10, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015b20);
 	fake_arrived(ROPEWAY_aclrtGetFuncBySymbol, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetFunctionAddr(void)
 {
-	static const uint64_t want[] = {0xfedc000000015a10, 0xfedc000000015a20, 0xfedc000000015a30};
-	aclError got = aclrtGetFunctionAddr((aclrtFuncHandle)(uintptr_t)0xfedc000000015a10, (void**)(uintptr_t)0xfedc000000015a20, (void**)(uintptr_t)0xfedc000000015a30);
+	static const uint64_t want[] = {0xfedc000000015c10, 0xfedc000000015c20, 0xfedc000000015c30};
+	aclError got = aclrtGetFunctionAddr((aclrtFuncHandle)(uintptr_t)0xfedc000000015c10, (void**)(uintptr_t)0xfedc000000015c20, (void**)(uintptr_t)0xfedc000000015c30);
 	fake_arrived(ROPEWAY_aclrtGetFunctionAddr, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetFunctionSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000015b10, 0xfedc000000015b20, 0xfedc000000015b30};
-	aclError got = aclrtGetFunctionSize((aclrtFuncHandle)(uintptr_t)0xfedc000000015b10, (size_t*)(uintptr_t)0xfedc000000015b20, (size_t*)(uintptr_t)0xfedc000000015b30);
+	static const uint64_t want[] = {0xfedc000000015d10, 0xfedc000000015d20, 0xfedc000000015d30};
+	aclError got = aclrtGetFunctionSize((aclrtFuncHandle)(uintptr_t)0xfedc000000015d10, (size_t*)(uintptr_t)0xfedc000000015d20, (size_t*)(uintptr_t)0xfedc000000015d30);
 	fake_arrived(ROPEWAY_aclrtGetFunctionSize, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetFunctionName(void)
 {
-	static const uint64_t want[] = {0xfedc000000015c10, 0x800015c2, 0xfedc000000015c30};
-	aclError got = aclrtGetFunctionName((aclrtFuncHandle)(uintptr_t)0xfedc000000015c10, (uint32_t)0x800015c2, (char*)(uintptr_t)0xfedc000000015c30);
+	static const uint64_t want[] = {0xfedc000000015e10, 0x800015e2, 0xfedc000000015e30};
+	aclError got = aclrtGetFunctionName((aclrtFuncHandle)(uintptr_t)0xfedc000000015e10, (uint32_t)0x800015e2, (char*)(uintptr_t)0xfedc000000015e30);
 	fake_arrived(ROPEWAY_aclrtGetFunctionName, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetFunctionAttribute(void)
 {
-	static const uint64_t want[] = {0xfedc000000015d10, 0x400015d2, 0xfedc000000015d30};
-	aclError got = aclrtGetFunctionAttribute((aclrtFuncHandle)(uintptr_t)0xfedc000000015d10, (aclrtFuncAttribute)0x400015d2, (int64_t*)(uintptr_t)0xfedc000000015d30);
+	static const uint64_t want[] = {0xfedc000000015f10, 0x400015f2, 0xfedc000000015f30};
+	aclError got = aclrtGetFunctionAttribute((aclrtFuncHandle)(uintptr_t)0xfedc000000015f10, (aclrtFuncAttribute)0x400015f2, (int64_t*)(uintptr_t)0xfedc000000015f30);
 	fake_arrived(ROPEWAY_aclrtGetFunctionAttribute, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtFunctionGetBinary(void)
 {
-	static const uint64_t want[] = {0xfedc000000015e10, 0xfedc000000015e20};
-	aclError got = aclrtFunctionGetBinary((const aclrtFuncHandle)(uintptr_t)0xfedc000000015e10, (aclrtBinHandle*)(uintptr_t)0xfedc000000015e20);
+	static const uint64_t want[] = {0xfedc000000016010, 0xfedc000000016020};
+	aclError got = aclrtFunctionGetBinary((const aclrtFuncHandle)(uintptr_t)0xfedc000000016010, (aclrtBinHandle*)(uintptr_t)0xfedc000000016020);
 	fake_arrived(ROPEWAY_aclrtFunctionGetBinary, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtFunctionGetParamCount(void)
 {
-	static const uint64_t want[] = {0xfedc000000015f10, 0xfedc000000015f20};
-	aclError got = aclrtFunctionGetParamCount((const void*)(uintptr_t)0xfedc000000015f10, (size_t*)(uintptr_t)0xfedc000000015f20);
+	static const uint64_t want[] = {0xfedc000000016110, 0xfedc000000016120};
+	aclError got = aclrtFunctionGetParamCount((const void*)(uintptr_t)0xfedc000000016110, (size_t*)(uintptr_t)0xfedc000000016120);
 	fake_arrived(ROPEWAY_aclrtFunctionGetParamCount, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtFunctionGetParamInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000016010, 0x8000000000001602, 0xfedc000000016030, 0xfedc000000016040};
-	aclError got = aclrtFunctionGetParamInfo((const void*)(uintptr_t)0xfedc000000016010, (size_t)0x8000000000001602, (size_t*)(uintptr_t)0xfedc000000016030, (size_t*)(uintptr_t)0xfedc000000016040);
+	static const uint64_t want[] = {0xfedc000000016210, 0x8000000000001622, 0xfedc000000016230, 0xfedc000000016240};
+	aclError got = aclrtFunctionGetParamInfo((const void*)(uintptr_t)0xfedc000000016210, (size_t)0x8000000000001622, (size_t*)(uintptr_t)0xfedc000000016230, (size_t*)(uintptr_t)0xfedc000000016240);
 	fake_arrived(ROPEWAY_aclrtFunctionGetParamInfo, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtFunctionGetAvailDynUbufPerBlock(void)
 {
-	static const uint64_t want[] = {0xfedc000000016110, 0x80001612, 0xfedc000000016130};
-	aclError got = aclrtFunctionGetAvailDynUbufPerBlock((void*)(uintptr_t)0xfedc000000016110, (uint32_t)0x80001612, (size_t*)(uintptr_t)0xfedc000000016130);
+	static const uint64_t want[] = {0xfedc000000016310, 0x80001632, 0xfedc000000016330};
+	aclError got = aclrtFunctionGetAvailDynUbufPerBlock((void*)(uintptr_t)0xfedc000000016310, (uint32_t)0x80001632, (size_t*)(uintptr_t)0xfedc000000016330);
 	fake_arrived(ROPEWAY_aclrtFunctionGetAvailDynUbufPerBlock, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtRegisterCpuFunc(void)
 {
-	static const uint64_t want[] = {0xfedc000000016210, 0xfedc000000016220, 0xfedc000000016230, 0xfedc000000016240};
-	aclError got = aclrtRegisterCpuFunc((const aclrtBinHandle)(uintptr_t)0xfedc000000016210, (const char*)(uintptr_t)0xfedc000000016220, (const char*)(uintptr_t)0xfedc000000016230, (aclrtFuncHandle*)(uintptr_t)0xfedc000000016240);
+	static const uint64_t want[] = {0xfedc000000016410, 0xfedc000000016420, 0xfedc000000016430, 0xfedc000000016440};
+	aclError got = aclrtRegisterCpuFunc((const aclrtBinHandle)(uintptr_t)0xfedc000000016410, (const char*)(uintptr_t)0xfedc000000016420, (const char*)(uintptr_t)0xfedc000000016430, (aclrtFuncHandle*)(uintptr_t)0xfedc000000016440);
 	fake_arrived(ROPEWAY_aclrtRegisterCpuFunc, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtBinarySetExceptionCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000016310, 0xfedc000000016320, 0xfedc000000016330};
-	aclError got = aclrtBinarySetExceptionCallback((aclrtBinHandle)(uintptr_t)0xfedc000000016310, (aclrtOpExceptionCallback)(uintptr_t)0xfedc000000016320, (void*)(uintptr_t)0xfedc000000016330);
+	static const uint64_t want[] = {0xfedc000000016510, 0xfedc000000016520, 0xfedc000000016530};
+	aclError got = aclrtBinarySetExceptionCallback((aclrtBinHandle)(uintptr_t)0xfedc000000016510, (aclrtOpExceptionCallback)(uintptr_t)0xfedc000000016520, (void*)(uintptr_t)0xfedc000000016530);
 	fake_arrived(ROPEWAY_aclrtBinarySetExceptionCallback, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetHardwareSyncAddr(void)
 {
-	static const uint64_t want[] = {0xfedc000000016410};
-	aclError got = aclrtGetHardwareSyncAddr((void**)(uintptr_t)0xfedc000000016410);
+	static const uint64_t want[] = {0xfedc000000016610};
+	aclError got = aclrtGetHardwareSyncAddr((void**)(uintptr_t)0xfedc000000016610);
 	fake_arrived(ROPEWAY_aclrtGetHardwareSyncAddr, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCheckArchCompatibility(void)
 {
-	static const uint64_t want[] = {0xfedc000000016510, 0xfedc000000016520};
-	aclError got = aclrtCheckArchCompatibility((const char*)(uintptr_t)0xfedc000000016510, (int32_t*)(uintptr_t)0xfedc000000016520);
+	static const uint64_t want[] = {0xfedc000000016710, 0xfedc000000016720};
+	aclError got = aclrtCheckArchCompatibility((const char*)(uintptr_t)0xfedc000000016710, (int32_t*)(uintptr_t)0xfedc000000016720);
 	fake_arrived(ROPEWAY_aclrtCheckArchCompatibility, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsInit(void)
 {
-	static const uint64_t want[] = {0xfedc000000016610, 0xfedc000000016620};
-	aclError got = aclrtKernelArgsInit((aclrtFuncHandle)(uintptr_t)0xfedc000000016610, (aclrtArgsHandle*)(uintptr_t)0xfedc000000016620);
+	static const uint64_t want[] = {0xfedc000000016810, 0xfedc000000016820};
+	aclError got = aclrtKernelArgsInit((aclrtFuncHandle)(uintptr_t)0xfedc000000016810, (aclrtArgsHandle*)(uintptr_t)0xfedc000000016820);
 	fake_arrived(ROPEWAY_aclrtKernelArgsInit, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsInitByUserMem(void)
 {
-	static const uint64_t want[] = {0xfedc000000016710, 0xfedc000000016720, 0xfedc000000016730, 0x8000000000001674};
-	aclError got = aclrtKernelArgsInitByUserMem((aclrtFuncHandle)(uintptr_t)0xfedc000000016710, (aclrtArgsHandle)(uintptr_t)0xfedc000000016720, (void*)(uintptr_t)0xfedc000000016730, (size_t)0x8000000000001674);
+	static const uint64_t want[] = {0xfedc000000016910, 0xfedc000000016920, 0xfedc000000016930, 0x8000000000001694};
+	aclError got = aclrtKernelArgsInitByUserMem((aclrtFuncHandle)(uintptr_t)0xfedc000000016910, (aclrtArgsHandle)(uintptr_t)0xfedc000000016920, (void*)(uintptr_t)0xfedc000000016930, (size_t)0x8000000000001694);
 	fake_arrived(ROPEWAY_aclrtKernelArgsInitByUserMem, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsGetMemSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000016810, 0x8000000000001682, 0xfedc000000016830};
-	aclError got = aclrtKernelArgsGetMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000016810, (size_t)0x8000000000001682, (size_t*)(uintptr_t)0xfedc000000016830);
+	static const uint64_t want[] = {0xfedc000000016a10, 0x80000000000016a2, 0xfedc000000016a30};
+	aclError got = aclrtKernelArgsGetMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000016a10, (size_t)0x80000000000016a2, (size_t*)(uintptr_t)0xfedc000000016a30);
 	fake_arrived(ROPEWAY_aclrtKernelArgsGetMemSize, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsGetHandleMemSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000016910, 0xfedc000000016920};
-	aclError got = aclrtKernelArgsGetHandleMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000016910, (size_t*)(uintptr_t)0xfedc000000016920);
+	static const uint64_t want[] = {0xfedc000000016b10, 0xfedc000000016b20};
+	aclError got = aclrtKernelArgsGetHandleMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000016b10, (size_t*)(uintptr_t)0xfedc000000016b20);
 	fake_arrived(ROPEWAY_aclrtKernelArgsGetHandleMemSize, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsAppend(void)
 {
-	static const uint64_t want[] = {0xfedc000000016a10, 0xfedc000000016a20, 0x80000000000016a3, 0xfedc000000016a40};
-	aclError got = aclrtKernelArgsAppend((aclrtArgsHandle)(uintptr_t)0xfedc000000016a10, (void*)(uintptr_t)0xfedc000000016a20, (size_t)0x80000000000016a3, (aclrtParamHandle*)(uintptr_t)0xfedc000000016a40);
+	static const uint64_t want[] = {0xfedc000000016c10, 0xfedc000000016c20, 0x80000000000016c3, 0xfedc000000016c40};
+	aclError got = aclrtKernelArgsAppend((aclrtArgsHandle)(uintptr_t)0xfedc000000016c10, (void*)(uintptr_t)0xfedc000000016c20, (size_t)0x80000000000016c3, (aclrtParamHandle*)(uintptr_t)0xfedc000000016c40);
 	fake_arrived(ROPEWAY_aclrtKernelArgsAppend, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsAppendPlaceHolder(void)
 {
-	static const uint64_t want[] = {0xfedc000000016b10, 0xfedc000000016b20};
-	aclError got = aclrtKernelArgsAppendPlaceHolder((aclrtArgsHandle)(uintptr_t)0xfedc000000016b10, (aclrtParamHandle*)(uintptr_t)0xfedc000000016b20);
+	static const uint64_t want[] = {0xfedc000000016d10, 0xfedc000000016d20};
+	aclError got = aclrtKernelArgsAppendPlaceHolder((aclrtArgsHandle)(uintptr_t)0xfedc000000016d10, (aclrtParamHandle*)(uintptr_t)0xfedc000000016d20);
 	fake_arrived(ROPEWAY_aclrtKernelArgsAppendPlaceHolder, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsGetPlaceHolderBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000016c10, 0xfedc000000016c20, 0x80000000000016c3, 0xfedc000000016c40};
-	aclError got = aclrtKernelArgsGetPlaceHolderBuffer((aclrtArgsHandle)(uintptr_t)0xfedc000000016c10, (aclrtParamHandle)(uintptr_t)0xfedc000000016c20, (size_t)0x80000000000016c3, (void**)(uintptr_t)0xfedc000000016c40);
+	static const uint64_t want[] = {0xfedc000000016e10, 0xfedc000000016e20, 0x80000000000016e3, 0xfedc000000016e40};
+	aclError got = aclrtKernelArgsGetPlaceHolderBuffer((aclrtArgsHandle)(uintptr_t)0xfedc000000016e10, (aclrtParamHandle)(uintptr_t)0xfedc000000016e20, (size_t)0x80000000000016e3, (void**)(uintptr_t)0xfedc000000016e40);
 	fake_arrived(ROPEWAY_aclrtKernelArgsGetPlaceHolderBuffer, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsParaUpdate(void)
 {
-	static const uint64_t want[] = {0xfedc000000016d10, 0xfedc000000016d20, 0xfedc000000016d30, 0x80000000000016d4};
-	aclError got = aclrtKernelArgsParaUpdate((aclrtArgsHandle)(uintptr_t)0xfedc000000016d10, (aclrtParamHandle)(uintptr_t)0xfedc000000016d20, (void*)(uintptr_t)0xfedc000000016d30, (size_t)0x80000000000016d4);
+	static const uint64_t want[] = {0xfedc000000016f10, 0xfedc000000016f20, 0xfedc000000016f30, 0x80000000000016f4};
+	aclError got = aclrtKernelArgsParaUpdate((aclrtArgsHandle)(uintptr_t)0xfedc000000016f10, (aclrtParamHandle)(uintptr_t)0xfedc000000016f20, (void*)(uintptr_t)0xfedc000000016f30, (size_t)0x80000000000016f4);
 	fake_arrived(ROPEWAY_aclrtKernelArgsParaUpdate, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtKernelArgsFinalize(void)
 {
-	static const uint64_t want[] = {0xfedc000000016e10};
-	aclError got = aclrtKernelArgsFinalize((aclrtArgsHandle)(uintptr_t)0xfedc000000016e10);
+	static const uint64_t want[] = {0xfedc000000017010};
+	aclError got = aclrtKernelArgsFinalize((aclrtArgsHandle)(uintptr_t)0xfedc000000017010);
 	fake_arrived(ROPEWAY_aclrtKernelArgsFinalize, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtLaunchKernel(void)
 {
-	static const uint64_t want[] = {0xfedc000000016f10, 0x800016f2, 0xfedc000000016f30, 0x80000000000016f4, 0xfedc000000016f50};
-	aclError got = aclrtLaunchKernel((aclrtFuncHandle)(uintptr_t)0xfedc000000016f10, (uint32_t)0x800016f2, (const void*)(uintptr_t)0xfedc000000016f30, (size_t)0x80000000000016f4, (aclrtStream)(uintptr_t)0xfedc000000016f50);
+	static const uint64_t want[] = {0xfedc000000017110, 0x80001712, 0xfedc000000017130, 0x8000000000001714, 0xfedc000000017150};
+	aclError got = aclrtLaunchKernel((aclrtFuncHandle)(uintptr_t)0xfedc000000017110, (uint32_t)0x80001712, (const void*)(uintptr_t)0xfedc000000017130, (size_t)0x8000000000001714, (aclrtStream)(uintptr_t)0xfedc000000017150);
 	fake_arrived(ROPEWAY_aclrtLaunchKernel, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtLaunchKernelV2(void)
 {
-	static const uint64_t want[] = {0xfedc000000017010, 0x80001702, 0xfedc000000017030, 0x8000000000001704, 0xfedc000000017050, 0xfedc000000017060};
-	aclError got = aclrtLaunchKernelV2((aclrtFuncHandle)(uintptr_t)0xfedc000000017010, (uint32_t)0x80001702, (const void*)(uintptr_t)0xfedc000000017030, (size_t)0x8000000000001704, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017050, (aclrtStream)(uintptr_t)0xfedc000000017060);
+	static const uint64_t want[] = {0xfedc000000017210, 0x80001722, 0xfedc000000017230, 0x8000000000001724, 0xfedc000000017250, 0xfedc000000017260};
+	aclError got = aclrtLaunchKernelV2((aclrtFuncHandle)(uintptr_t)0xfedc000000017210, (uint32_t)0x80001722, (const void*)(uintptr_t)0xfedc000000017230, (size_t)0x8000000000001724, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017250, (aclrtStream)(uintptr_t)0xfedc000000017260);
 	fake_arrived(ROPEWAY_aclrtLaunchKernelV2, want, 6, &got, sizeof got);
 }
 
 static void send_aclrtLaunchKernelWithConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000017110, 0x80001712, 0xfedc000000017130, 0xfedc000000017140, 0xfedc000000017150, 0xfedc000000017160};
-	aclError got = aclrtLaunchKernelWithConfig((aclrtFuncHandle)(uintptr_t)0xfedc000000017110, (uint32_t)0x80001712, (aclrtStream)(uintptr_t)0xfedc000000017130, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017140, (aclrtArgsHandle)(uintptr_t)0xfedc000000017150, (void*)(uintptr_t)0xfedc000000017160);
+	static const uint64_t want[] = {0xfedc000000017310, 0x80001732, 0xfedc000000017330, 0xfedc000000017340, 0xfedc000000017350, 0xfedc000000017360};
+	aclError got = aclrtLaunchKernelWithConfig((aclrtFuncHandle)(uintptr_t)0xfedc000000017310, (uint32_t)0x80001732, (aclrtStream)(uintptr_t)0xfedc000000017330, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017340, (aclrtArgsHandle)(uintptr_t)0xfedc000000017350, (void*)(uintptr_t)0xfedc000000017360);
 	fake_arrived(ROPEWAY_aclrtLaunchKernelWithConfig, want, 6, &got, sizeof got);
 }
 
 static void send_aclrtLaunchKernelWithHostArgs(void)
 {
-	static const uint64_t want[] = {0xfedc000000017210, 0x80001722, 0xfedc000000017230, 0xfedc000000017240, 0xfedc000000017250, 0x8000000000001726, 0xfedc000000017270, 0x8000000000001728};
-	aclError got = aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)(uintptr_t)0xfedc000000017210, (uint32_t)0x80001722, (aclrtStream)(uintptr_t)0xfedc000000017230, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017240, (void*)(uintptr_t)0xfedc000000017250, (size_t)0x8000000000001726, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc000000017270, (size_t)0x8000000000001728);
+	static const uint64_t want[] = {0xfedc000000017410, 0x80001742, 0xfedc000000017430, 0xfedc000000017440, 0xfedc000000017450, 0x8000000000001746, 0xfedc000000017470, 0x8000000000001748};
+	aclError got = aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)(uintptr_t)0xfedc000000017410, (uint32_t)0x80001742, (aclrtStream)(uintptr_t)0xfedc000000017430, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017440, (void*)(uintptr_t)0xfedc000000017450, (size_t)0x8000000000001746, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc000000017470, (size_t)0x8000000000001748);
 	fake_arrived(ROPEWAY_aclrtLaunchKernelWithHostArgs, want, 8, &got, sizeof got);
 }
 
 static void send_aclrtLaunchKernelWithArgsArray(void)
 {
-	static const uint64_t want[] = {0xfedc000000017310, 0x80001732, 0xfedc000000017330, 0xfedc000000017340, 0xfedc000000017350};
-	aclError got = aclrtLaunchKernelWithArgsArray((void*)(uintptr_t)0xfedc000000017310, (uint32_t)0x80001732, (aclrtStream)(uintptr_t)0xfedc000000017330, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017340, (void**)(uintptr_t)0xfedc000000017350);
+	static const uint64_t want[] = {0xfedc000000017510, 0x80001752, 0xfedc000000017530, 0xfedc000000017540, 0xfedc000000017550};
+	aclError got = aclrtLaunchKernelWithArgsArray((void*)(uintptr_t)0xfedc000000017510, (uint32_t)0x80001752, (aclrtStream)(uintptr_t)0xfedc000000017530, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017540, (void**)(uintptr_t)0xfedc000000017550);
 	fake_arrived(ROPEWAY_aclrtLaunchKernelWithArgsArray, want, 5, &got, sizeof got);
 }
 
@@ -2628,8 +2650,8 @@ static void send_aclrtLaunchSIMTKernelWithArgsArray(void)
 	fake_fill(&s1, sizeof s1, 1);
 	dim3 s2;
 	fake_fill(&s2, sizeof s2, 2);
-	static const uint64_t want[] = {0xfedc000000017410, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001744, 0xfedc000000017450, 0xfedc000000017460, 0xfedc000000017470};
-	aclError got = aclrtLaunchSIMTKernelWithArgsArray((void*)(uintptr_t)0xfedc000000017410, s1, s2, (size_t)0x8000000000001744, (aclrtStream)(uintptr_t)0xfedc000000017450, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017460, (void**)(uintptr_t)0xfedc000000017470);
+	static const uint64_t want[] = {0xfedc000000017610, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001764, 0xfedc000000017650, 0xfedc000000017660, 0xfedc000000017670};
+	aclError got = aclrtLaunchSIMTKernelWithArgsArray((void*)(uintptr_t)0xfedc000000017610, s1, s2, (size_t)0x8000000000001764, (aclrtStream)(uintptr_t)0xfedc000000017650, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017660, (void**)(uintptr_t)0xfedc000000017670);
 	fake_arrived(ROPEWAY_aclrtLaunchSIMTKernelWithArgsArray, want, 7, &got, sizeof got);
 }
 
@@ -2639,22 +2661,22 @@ static void send_aclrtLaunchSIMTKernelWithHostArgs(void)
 	fake_fill(&s1, sizeof s1, 1);
 	dim3 s2;
 	fake_fill(&s2, sizeof s2, 2);
-	static const uint64_t want[] = {0xfedc000000017510, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001754, 0xfedc000000017550, 0xfedc000000017560, 0xfedc000000017570, 0x8000000000001758, 0xfedc000000017590, 0x800000000000175a};
-	aclError got = aclrtLaunchSIMTKernelWithHostArgs((void*)(uintptr_t)0xfedc000000017510, s1, s2, (size_t)0x8000000000001754, (aclrtStream)(uintptr_t)0xfedc000000017550, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017560, (void*)(uintptr_t)0xfedc000000017570, (size_t)0x8000000000001758, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc000000017590, (size_t)0x800000000000175a);
+	static const uint64_t want[] = {0xfedc000000017710, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001774, 0xfedc000000017750, 0xfedc000000017760, 0xfedc000000017770, 0x8000000000001778, 0xfedc000000017790, 0x800000000000177a};
+	aclError got = aclrtLaunchSIMTKernelWithHostArgs((void*)(uintptr_t)0xfedc000000017710, s1, s2, (size_t)0x8000000000001774, (aclrtStream)(uintptr_t)0xfedc000000017750, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017760, (void*)(uintptr_t)0xfedc000000017770, (size_t)0x8000000000001778, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc000000017790, (size_t)0x800000000000177a);
 	fake_arrived(ROPEWAY_aclrtLaunchSIMTKernelWithHostArgs, want, 10, &got, sizeof got);
 }
 
 static void send_aclrtSetGroup(void)
 {
-	static const uint64_t want[] = {0xffffffff80001761};
-	aclError got = aclrtSetGroup((int32_t)0xffffffff80001761);
+	static const uint64_t want[] = {0xffffffff80001781};
+	aclError got = aclrtSetGroup((int32_t)0xffffffff80001781);
 	fake_arrived(ROPEWAY_aclrtSetGroup, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetGroupCount(void)
 {
-	static const uint64_t want[] = {0xfedc000000017710};
-	aclError got = aclrtGetGroupCount((uint32_t*)(uintptr_t)0xfedc000000017710);
+	static const uint64_t want[] = {0xfedc000000017910};
+	aclError got = aclrtGetGroupCount((uint32_t*)(uintptr_t)0xfedc000000017910);
 	fake_arrived(ROPEWAY_aclrtGetGroupCount, want, 1, &got, sizeof got);
 }
 
@@ -2666,134 +2688,134 @@ static void send_aclrtCreateGroupInfo(void)
 
 static void send_aclrtDestroyGroupInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000017910};
-	aclError got = aclrtDestroyGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000017910);
+	static const uint64_t want[] = {0xfedc000000017b10};
+	aclError got = aclrtDestroyGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000017b10);
 	fake_arrived(ROPEWAY_aclrtDestroyGroupInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetAllGroupInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000017a10};
-	aclError got = aclrtGetAllGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000017a10);
+	static const uint64_t want[] = {0xfedc000000017c10};
+	aclError got = aclrtGetAllGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000017c10);
 	fake_arrived(ROPEWAY_aclrtGetAllGroupInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetGroupInfoDetail(void)
 {
-	static const uint64_t want[] = {0xfedc000000017b10, 0xffffffff800017b2, 0x400017b3, 0xfedc000000017b40, 0x80000000000017b5, 0xfedc000000017b60};
-	aclError got = aclrtGetGroupInfoDetail((const aclrtGroupInfo*)(uintptr_t)0xfedc000000017b10, (int32_t)0xffffffff800017b2, (aclrtGroupAttr)0x400017b3, (void*)(uintptr_t)0xfedc000000017b40, (size_t)0x80000000000017b5, (size_t*)(uintptr_t)0xfedc000000017b60);
+	static const uint64_t want[] = {0xfedc000000017d10, 0xffffffff800017d2, 0x400017d3, 0xfedc000000017d40, 0x80000000000017d5, 0xfedc000000017d60};
+	aclError got = aclrtGetGroupInfoDetail((const aclrtGroupInfo*)(uintptr_t)0xfedc000000017d10, (int32_t)0xffffffff800017d2, (aclrtGroupAttr)0x400017d3, (void*)(uintptr_t)0xfedc000000017d40, (size_t)0x80000000000017d5, (size_t*)(uintptr_t)0xfedc000000017d60);
 	fake_arrived(ROPEWAY_aclrtGetGroupInfoDetail, want, 6, &got, sizeof got);
 }
 
 static void send_aclrtCmoAsync(void)
 {
-	static const uint64_t want[] = {0xfedc000000017c10, 0x80000000000017c2, 0x400017c3, 0xfedc000000017c40};
-	aclError got = aclrtCmoAsync((void*)(uintptr_t)0xfedc000000017c10, (size_t)0x80000000000017c2, (aclrtCmoType)0x400017c3, (aclrtStream)(uintptr_t)0xfedc000000017c40);
+	static const uint64_t want[] = {0xfedc000000017e10, 0x80000000000017e2, 0x400017e3, 0xfedc000000017e40};
+	aclError got = aclrtCmoAsync((void*)(uintptr_t)0xfedc000000017e10, (size_t)0x80000000000017e2, (aclrtCmoType)0x400017e3, (aclrtStream)(uintptr_t)0xfedc000000017e40);
 	fake_arrived(ROPEWAY_aclrtCmoAsync, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtCmoAsyncWithBarrier(void)
 {
-	static const uint64_t want[] = {0xfedc000000017d10, 0x80000000000017d2, 0x400017d3, 0x800017d4, 0xfedc000000017d50};
-	aclError got = aclrtCmoAsyncWithBarrier((void*)(uintptr_t)0xfedc000000017d10, (size_t)0x80000000000017d2, (aclrtCmoType)0x400017d3, (uint32_t)0x800017d4, (aclrtStream)(uintptr_t)0xfedc000000017d50);
+	static const uint64_t want[] = {0xfedc000000017f10, 0x80000000000017f2, 0x400017f3, 0x800017f4, 0xfedc000000017f50};
+	aclError got = aclrtCmoAsyncWithBarrier((void*)(uintptr_t)0xfedc000000017f10, (size_t)0x80000000000017f2, (aclrtCmoType)0x400017f3, (uint32_t)0x800017f4, (aclrtStream)(uintptr_t)0xfedc000000017f50);
 	fake_arrived(ROPEWAY_aclrtCmoAsyncWithBarrier, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtCmoWaitBarrier(void)
 {
-	static const uint64_t want[] = {0xfedc000000017e10, 0xfedc000000017e20, 0x800017e3};
-	aclError got = aclrtCmoWaitBarrier((aclrtBarrierTaskInfo*)(uintptr_t)0xfedc000000017e10, (aclrtStream)(uintptr_t)0xfedc000000017e20, (uint32_t)0x800017e3);
+	static const uint64_t want[] = {0xfedc000000018010, 0xfedc000000018020, 0x80001803};
+	aclError got = aclrtCmoWaitBarrier((aclrtBarrierTaskInfo*)(uintptr_t)0xfedc000000018010, (aclrtStream)(uintptr_t)0xfedc000000018020, (uint32_t)0x80001803);
 	fake_arrived(ROPEWAY_aclrtCmoWaitBarrier, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCmoGetDescSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000017f10};
-	aclError got = aclrtCmoGetDescSize((size_t*)(uintptr_t)0xfedc000000017f10);
+	static const uint64_t want[] = {0xfedc000000018110};
+	aclError got = aclrtCmoGetDescSize((size_t*)(uintptr_t)0xfedc000000018110);
 	fake_arrived(ROPEWAY_aclrtCmoGetDescSize, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCmoSetDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000018010, 0xfedc000000018020, 0x8000000000001803};
-	aclError got = aclrtCmoSetDesc((void*)(uintptr_t)0xfedc000000018010, (void*)(uintptr_t)0xfedc000000018020, (size_t)0x8000000000001803);
+	static const uint64_t want[] = {0xfedc000000018210, 0xfedc000000018220, 0x8000000000001823};
+	aclError got = aclrtCmoSetDesc((void*)(uintptr_t)0xfedc000000018210, (void*)(uintptr_t)0xfedc000000018220, (size_t)0x8000000000001823);
 	fake_arrived(ROPEWAY_aclrtCmoSetDesc, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCmoAsyncWithDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000018110, 0x40001812, 0xfedc000000018130, 0xfedc000000018140};
-	aclError got = aclrtCmoAsyncWithDesc((void*)(uintptr_t)0xfedc000000018110, (aclrtCmoType)0x40001812, (aclrtStream)(uintptr_t)0xfedc000000018130, (const void*)(uintptr_t)0xfedc000000018140);
+	static const uint64_t want[] = {0xfedc000000018310, 0x40001832, 0xfedc000000018330, 0xfedc000000018340};
+	aclError got = aclrtCmoAsyncWithDesc((void*)(uintptr_t)0xfedc000000018310, (aclrtCmoType)0x40001832, (aclrtStream)(uintptr_t)0xfedc000000018330, (const void*)(uintptr_t)0xfedc000000018340);
 	fake_arrived(ROPEWAY_aclrtCmoAsyncWithDesc, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtGetFloatOverflowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000018210, 0x8000000000001822, 0xfedc000000018230};
-	aclError got = aclrtGetFloatOverflowStatus((void*)(uintptr_t)0xfedc000000018210, (uint64_t)0x8000000000001822, (aclrtStream)(uintptr_t)0xfedc000000018230);
+	static const uint64_t want[] = {0xfedc000000018410, 0x8000000000001842, 0xfedc000000018430};
+	aclError got = aclrtGetFloatOverflowStatus((void*)(uintptr_t)0xfedc000000018410, (uint64_t)0x8000000000001842, (aclrtStream)(uintptr_t)0xfedc000000018430);
 	fake_arrived(ROPEWAY_aclrtGetFloatOverflowStatus, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtResetFloatOverflowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000018310};
-	aclError got = aclrtResetFloatOverflowStatus((aclrtStream)(uintptr_t)0xfedc000000018310);
+	static const uint64_t want[] = {0xfedc000000018510};
+	aclError got = aclrtResetFloatOverflowStatus((aclrtStream)(uintptr_t)0xfedc000000018510);
 	fake_arrived(ROPEWAY_aclrtResetFloatOverflowStatus, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtNpuGetFloatOverFlowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000018410, 0x8000000000001842, 0x80001843, 0xfedc000000018440};
-	aclError got = aclrtNpuGetFloatOverFlowStatus((void*)(uintptr_t)0xfedc000000018410, (uint64_t)0x8000000000001842, (uint32_t)0x80001843, (aclrtStream)(uintptr_t)0xfedc000000018440);
+	static const uint64_t want[] = {0xfedc000000018610, 0x8000000000001862, 0x80001863, 0xfedc000000018640};
+	aclError got = aclrtNpuGetFloatOverFlowStatus((void*)(uintptr_t)0xfedc000000018610, (uint64_t)0x8000000000001862, (uint32_t)0x80001863, (aclrtStream)(uintptr_t)0xfedc000000018640);
 	fake_arrived(ROPEWAY_aclrtNpuGetFloatOverFlowStatus, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtNpuClearFloatOverFlowStatus(void)
 {
-	static const uint64_t want[] = {0x80001851, 0xfedc000000018520};
-	aclError got = aclrtNpuClearFloatOverFlowStatus((uint32_t)0x80001851, (aclrtStream)(uintptr_t)0xfedc000000018520);
+	static const uint64_t want[] = {0x80001871, 0xfedc000000018720};
+	aclError got = aclrtNpuClearFloatOverFlowStatus((uint32_t)0x80001871, (aclrtStream)(uintptr_t)0xfedc000000018720);
 	fake_arrived(ROPEWAY_aclrtNpuClearFloatOverFlowStatus, want, 2, &got, sizeof got);
 }
 
 static void send_aclplatformGetDeviceInfo(void)
 {
-	static const uint64_t want[] = {0x40001861, 0xfedc000000018620, 0x80001863};
-	aclError got = aclplatformGetDeviceInfo((aclplatformDevInfo)0x40001861, (char*)(uintptr_t)0xfedc000000018620, (uint32_t)0x80001863);
+	static const uint64_t want[] = {0x40001881, 0xfedc000000018820, 0x80001883};
+	aclError got = aclplatformGetDeviceInfo((aclplatformDevInfo)0x40001881, (char*)(uintptr_t)0xfedc000000018820, (uint32_t)0x80001883);
 	fake_arrived(ROPEWAY_aclplatformGetDeviceInfo, want, 3, &got, sizeof got);
 }
 
 static void send_aclplatformGetInstructionInfo(void)
 {
-	static const uint64_t want[] = {0x40001871, 0xfedc000000018720, 0xfedc000000018730, 0x80001874};
-	aclError got = aclplatformGetInstructionInfo((aclplatformCoreType)0x40001871, (const char*)(uintptr_t)0xfedc000000018720, (char*)(uintptr_t)0xfedc000000018730, (uint32_t)0x80001874);
+	static const uint64_t want[] = {0x40001891, 0xfedc000000018920, 0xfedc000000018930, 0x80001894};
+	aclError got = aclplatformGetInstructionInfo((aclplatformCoreType)0x40001891, (const char*)(uintptr_t)0xfedc000000018920, (char*)(uintptr_t)0xfedc000000018930, (uint32_t)0x80001894);
 	fake_arrived(ROPEWAY_aclplatformGetInstructionInfo, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtProfTrace(void)
 {
-	static const uint64_t want[] = {0xfedc000000018810, 0xffffffff80001882, 0xfedc000000018830};
-	aclError got = aclrtProfTrace((void*)(uintptr_t)0xfedc000000018810, (int32_t)0xffffffff80001882, (aclrtStream)(uintptr_t)0xfedc000000018830);
+	static const uint64_t want[] = {0xfedc000000018a10, 0xffffffff800018a2, 0xfedc000000018a30};
+	aclError got = aclrtProfTrace((void*)(uintptr_t)0xfedc000000018a10, (int32_t)0xffffffff800018a2, (aclrtStream)(uintptr_t)0xfedc000000018a30);
 	fake_arrived(ROPEWAY_aclrtProfTrace, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCacheLastTaskOpInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000018910, 0x8000000000001892};
-	aclError got = aclrtCacheLastTaskOpInfo((const void* const)(uintptr_t)0xfedc000000018910, (const size_t)0x8000000000001892);
+	static const uint64_t want[] = {0xfedc000000018b10, 0x80000000000018b2};
+	aclError got = aclrtCacheLastTaskOpInfo((const void* const)(uintptr_t)0xfedc000000018b10, (const size_t)0x80000000000018b2);
 	fake_arrived(ROPEWAY_aclrtCacheLastTaskOpInfo, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCacheLastTaskExtendInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000018a10, 0x80000000000018a2};
-	aclError got = aclrtCacheLastTaskExtendInfo((const char* const)(uintptr_t)0xfedc000000018a10, (const size_t)0x80000000000018a2);
+	static const uint64_t want[] = {0xfedc000000018c10, 0x80000000000018c2};
+	aclError got = aclrtCacheLastTaskExtendInfo((const char* const)(uintptr_t)0xfedc000000018c10, (const size_t)0x80000000000018c2);
 	fake_arrived(ROPEWAY_aclrtCacheLastTaskExtendInfo, want, 2, &got, sizeof got);
 }
 
 static void send_aclprofInit(void)
 {
-	static const uint64_t want[] = {0xfedc000000018b10, 0x80000000000018b2};
-	aclError got = aclprofInit((const char*)(uintptr_t)0xfedc000000018b10, (size_t)0x80000000000018b2);
+	static const uint64_t want[] = {0xfedc000000018d10, 0x80000000000018d2};
+	aclError got = aclprofInit((const char*)(uintptr_t)0xfedc000000018d10, (size_t)0x80000000000018d2);
 	fake_arrived(ROPEWAY_aclprofInit, want, 2, &got, sizeof got);
 }
 
@@ -2805,50 +2827,50 @@ static void send_aclprofFinalize(void)
 
 static void send_aclprofStart(void)
 {
-	static const uint64_t want[] = {0xfedc000000018d10};
-	aclError got = aclprofStart((const aclprofConfig*)(uintptr_t)0xfedc000000018d10);
+	static const uint64_t want[] = {0xfedc000000018f10};
+	aclError got = aclprofStart((const aclprofConfig*)(uintptr_t)0xfedc000000018f10);
 	fake_arrived(ROPEWAY_aclprofStart, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofStop(void)
 {
-	static const uint64_t want[] = {0xfedc000000018e10};
-	aclError got = aclprofStop((const aclprofConfig*)(uintptr_t)0xfedc000000018e10);
+	static const uint64_t want[] = {0xfedc000000019010};
+	aclError got = aclprofStop((const aclprofConfig*)(uintptr_t)0xfedc000000019010);
 	fake_arrived(ROPEWAY_aclprofStop, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofCreateConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000018f10, 0x800018f2, 0x400018f3, 0xfedc000000018f40, 0x80000000000018f5};
-	aclprofConfig* got = aclprofCreateConfig((uint32_t*)(uintptr_t)0xfedc000000018f10, (uint32_t)0x800018f2, (aclprofAicoreMetrics)0x400018f3, (const aclprofAicoreEvents*)(uintptr_t)0xfedc000000018f40, (uint64_t)0x80000000000018f5);
+	static const uint64_t want[] = {0xfedc000000019110, 0x80001912, 0x40001913, 0xfedc000000019140, 0x8000000000001915};
+	aclprofConfig* got = aclprofCreateConfig((uint32_t*)(uintptr_t)0xfedc000000019110, (uint32_t)0x80001912, (aclprofAicoreMetrics)0x40001913, (const aclprofAicoreEvents*)(uintptr_t)0xfedc000000019140, (uint64_t)0x8000000000001915);
 	fake_arrived(ROPEWAY_aclprofCreateConfig, want, 5, &got, sizeof got);
 }
 
 static void send_aclprofDestroyConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000019010};
-	aclError got = aclprofDestroyConfig((const aclprofConfig*)(uintptr_t)0xfedc000000019010);
+	static const uint64_t want[] = {0xfedc000000019210};
+	aclError got = aclprofDestroyConfig((const aclprofConfig*)(uintptr_t)0xfedc000000019210);
 	fake_arrived(ROPEWAY_aclprofDestroyConfig, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofSetConfig(void)
 {
-	static const uint64_t want[] = {0x40001911, 0xfedc000000019120, 0x8000000000001913};
-	aclError got = aclprofSetConfig((aclprofConfigType)0x40001911, (const char*)(uintptr_t)0xfedc000000019120, (size_t)0x8000000000001913);
+	static const uint64_t want[] = {0x40001931, 0xfedc000000019320, 0x8000000000001933};
+	aclError got = aclprofSetConfig((aclprofConfigType)0x40001931, (const char*)(uintptr_t)0xfedc000000019320, (size_t)0x8000000000001933);
 	fake_arrived(ROPEWAY_aclprofSetConfig, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofCreateSubscribeConfig(void)
 {
-	static const uint64_t want[] = {0xffffffffffffffa1, 0x40001922, 0xfedc000000019230};
-	aclprofSubscribeConfig* got = aclprofCreateSubscribeConfig((int8_t)0xffffffffffffffa1, (aclprofAicoreMetrics)0x40001922, (void*)(uintptr_t)0xfedc000000019230);
+	static const uint64_t want[] = {0xffffffffffffff81, 0x40001942, 0xfedc000000019430};
+	aclprofSubscribeConfig* got = aclprofCreateSubscribeConfig((int8_t)0xffffffffffffff81, (aclprofAicoreMetrics)0x40001942, (void*)(uintptr_t)0xfedc000000019430);
 	fake_arrived(ROPEWAY_aclprofCreateSubscribeConfig, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofDestroySubscribeConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000019310};
-	aclError got = aclprofDestroySubscribeConfig((const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000019310);
+	static const uint64_t want[] = {0xfedc000000019510};
+	aclError got = aclprofDestroySubscribeConfig((const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000019510);
 	fake_arrived(ROPEWAY_aclprofDestroySubscribeConfig, want, 1, &got, sizeof got);
 }
 
@@ -2860,113 +2882,113 @@ static void send_aclprofCreateStepInfo(void)
 
 static void send_aclprofDestroyStepInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000019510};
-	aclprofDestroyStepInfo((aclprofStepInfo*)(uintptr_t)0xfedc000000019510);
+	static const uint64_t want[] = {0xfedc000000019710};
+	aclprofDestroyStepInfo((aclprofStepInfo*)(uintptr_t)0xfedc000000019710);
 	fake_arrived(ROPEWAY_aclprofDestroyStepInfo, want, 1, NULL, 0);
 }
 
 static void send_aclprofModelSubscribe(void)
 {
-	static const uint64_t want[] = {0x80001961, 0xfedc000000019620};
-	aclError got = aclprofModelSubscribe((uint32_t)0x80001961, (const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000019620);
+	static const uint64_t want[] = {0x80001981, 0xfedc000000019820};
+	aclError got = aclprofModelSubscribe((uint32_t)0x80001981, (const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000019820);
 	fake_arrived(ROPEWAY_aclprofModelSubscribe, want, 2, &got, sizeof got);
 }
 
 static void send_aclprofModelUnSubscribe(void)
 {
-	static const uint64_t want[] = {0x80001971};
-	aclError got = aclprofModelUnSubscribe((uint32_t)0x80001971);
+	static const uint64_t want[] = {0x80001991};
+	aclError got = aclprofModelUnSubscribe((uint32_t)0x80001991);
 	fake_arrived(ROPEWAY_aclprofModelUnSubscribe, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofGetOpDescSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000019810};
-	aclError got = aclprofGetOpDescSize((size_t*)(uintptr_t)0xfedc000000019810);
+	static const uint64_t want[] = {0xfedc000000019a10};
+	aclError got = aclprofGetOpDescSize((size_t*)(uintptr_t)0xfedc000000019a10);
 	fake_arrived(ROPEWAY_aclprofGetOpDescSize, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofGetOpNum(void)
 {
-	static const uint64_t want[] = {0xfedc000000019910, 0x8000000000001992, 0xfedc000000019930};
-	aclError got = aclprofGetOpNum((const void*)(uintptr_t)0xfedc000000019910, (size_t)0x8000000000001992, (uint32_t*)(uintptr_t)0xfedc000000019930);
+	static const uint64_t want[] = {0xfedc000000019b10, 0x80000000000019b2, 0xfedc000000019b30};
+	aclError got = aclprofGetOpNum((const void*)(uintptr_t)0xfedc000000019b10, (size_t)0x80000000000019b2, (uint32_t*)(uintptr_t)0xfedc000000019b30);
 	fake_arrived(ROPEWAY_aclprofGetOpNum, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetOpTypeLen(void)
 {
-	static const uint64_t want[] = {0xfedc000000019a10, 0x80000000000019a2, 0x800019a3, 0xfedc000000019a40};
-	aclError got = aclprofGetOpTypeLen((const void*)(uintptr_t)0xfedc000000019a10, (size_t)0x80000000000019a2, (uint32_t)0x800019a3, (size_t*)(uintptr_t)0xfedc000000019a40);
+	static const uint64_t want[] = {0xfedc000000019c10, 0x80000000000019c2, 0x800019c3, 0xfedc000000019c40};
+	aclError got = aclprofGetOpTypeLen((const void*)(uintptr_t)0xfedc000000019c10, (size_t)0x80000000000019c2, (uint32_t)0x800019c3, (size_t*)(uintptr_t)0xfedc000000019c40);
 	fake_arrived(ROPEWAY_aclprofGetOpTypeLen, want, 4, &got, sizeof got);
 }
 
 static void send_aclprofGetOpType(void)
 {
-	static const uint64_t want[] = {0xfedc000000019b10, 0x80000000000019b2, 0x800019b3, 0xfedc000000019b40, 0x80000000000019b5};
-	aclError got = aclprofGetOpType((const void*)(uintptr_t)0xfedc000000019b10, (size_t)0x80000000000019b2, (uint32_t)0x800019b3, (char*)(uintptr_t)0xfedc000000019b40, (size_t)0x80000000000019b5);
+	static const uint64_t want[] = {0xfedc000000019d10, 0x80000000000019d2, 0x800019d3, 0xfedc000000019d40, 0x80000000000019d5};
+	aclError got = aclprofGetOpType((const void*)(uintptr_t)0xfedc000000019d10, (size_t)0x80000000000019d2, (uint32_t)0x800019d3, (char*)(uintptr_t)0xfedc000000019d40, (size_t)0x80000000000019d5);
 	fake_arrived(ROPEWAY_aclprofGetOpType, want, 5, &got, sizeof got);
 }
 
 static void send_aclprofGetOpNameLen(void)
 {
-	static const uint64_t want[] = {0xfedc000000019c10, 0x80000000000019c2, 0x800019c3, 0xfedc000000019c40};
-	aclError got = aclprofGetOpNameLen((const void*)(uintptr_t)0xfedc000000019c10, (size_t)0x80000000000019c2, (uint32_t)0x800019c3, (size_t*)(uintptr_t)0xfedc000000019c40);
+	static const uint64_t want[] = {0xfedc000000019e10, 0x80000000000019e2, 0x800019e3, 0xfedc000000019e40};
+	aclError got = aclprofGetOpNameLen((const void*)(uintptr_t)0xfedc000000019e10, (size_t)0x80000000000019e2, (uint32_t)0x800019e3, (size_t*)(uintptr_t)0xfedc000000019e40);
 	fake_arrived(ROPEWAY_aclprofGetOpNameLen, want, 4, &got, sizeof got);
 }
 
 static void send_aclprofGetOpName(void)
 {
-	static const uint64_t want[] = {0xfedc000000019d10, 0x80000000000019d2, 0x800019d3, 0xfedc000000019d40, 0x80000000000019d5};
-	aclError got = aclprofGetOpName((const void*)(uintptr_t)0xfedc000000019d10, (size_t)0x80000000000019d2, (uint32_t)0x800019d3, (char*)(uintptr_t)0xfedc000000019d40, (size_t)0x80000000000019d5);
+	static const uint64_t want[] = {0xfedc000000019f10, 0x80000000000019f2, 0x800019f3, 0xfedc000000019f40, 0x80000000000019f5};
+	aclError got = aclprofGetOpName((const void*)(uintptr_t)0xfedc000000019f10, (size_t)0x80000000000019f2, (uint32_t)0x800019f3, (char*)(uintptr_t)0xfedc000000019f40, (size_t)0x80000000000019f5);
 	fake_arrived(ROPEWAY_aclprofGetOpName, want, 5, &got, sizeof got);
 }
 
 static void send_aclprofGetOpStart(void)
 {
-	static const uint64_t want[] = {0xfedc000000019e10, 0x80000000000019e2, 0x800019e3};
-	uint64_t got = aclprofGetOpStart((const void*)(uintptr_t)0xfedc000000019e10, (size_t)0x80000000000019e2, (uint32_t)0x800019e3);
+	static const uint64_t want[] = {0xfedc00000001a010, 0x8000000000001a02, 0x80001a03};
+	uint64_t got = aclprofGetOpStart((const void*)(uintptr_t)0xfedc00000001a010, (size_t)0x8000000000001a02, (uint32_t)0x80001a03);
 	fake_arrived(ROPEWAY_aclprofGetOpStart, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetOpEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000019f10, 0x80000000000019f2, 0x800019f3};
-	uint64_t got = aclprofGetOpEnd((const void*)(uintptr_t)0xfedc000000019f10, (size_t)0x80000000000019f2, (uint32_t)0x800019f3);
+	static const uint64_t want[] = {0xfedc00000001a110, 0x8000000000001a12, 0x80001a13};
+	uint64_t got = aclprofGetOpEnd((const void*)(uintptr_t)0xfedc00000001a110, (size_t)0x8000000000001a12, (uint32_t)0x80001a13);
 	fake_arrived(ROPEWAY_aclprofGetOpEnd, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetOpDuration(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a010, 0x8000000000001a02, 0x80001a03};
-	uint64_t got = aclprofGetOpDuration((const void*)(uintptr_t)0xfedc00000001a010, (size_t)0x8000000000001a02, (uint32_t)0x80001a03);
+	static const uint64_t want[] = {0xfedc00000001a210, 0x8000000000001a22, 0x80001a23};
+	uint64_t got = aclprofGetOpDuration((const void*)(uintptr_t)0xfedc00000001a210, (size_t)0x8000000000001a22, (uint32_t)0x80001a23);
 	fake_arrived(ROPEWAY_aclprofGetOpDuration, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetModelId(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a110, 0x8000000000001a12, 0x80001a13};
-	size_t got = aclprofGetModelId((const void*)(uintptr_t)0xfedc00000001a110, (size_t)0x8000000000001a12, (uint32_t)0x80001a13);
+	static const uint64_t want[] = {0xfedc00000001a310, 0x8000000000001a32, 0x80001a33};
+	size_t got = aclprofGetModelId((const void*)(uintptr_t)0xfedc00000001a310, (size_t)0x8000000000001a32, (uint32_t)0x80001a33);
 	fake_arrived(ROPEWAY_aclprofGetModelId, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetOpFlag(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a210, 0x8000000000001a22, 0x80001a23};
-	aclprofSubscribeOpFlag got = aclprofGetOpFlag((const void*)(uintptr_t)0xfedc00000001a210, (size_t)0x8000000000001a22, (uint32_t)0x80001a23);
+	static const uint64_t want[] = {0xfedc00000001a410, 0x8000000000001a42, 0x80001a43};
+	aclprofSubscribeOpFlag got = aclprofGetOpFlag((const void*)(uintptr_t)0xfedc00000001a410, (size_t)0x8000000000001a42, (uint32_t)0x80001a43);
 	fake_arrived(ROPEWAY_aclprofGetOpFlag, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofGetOpAttriValue(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a310, 0x8000000000001a32, 0x80001a33, 0x40001a34};
-	const char* got = aclprofGetOpAttriValue((const void*)(uintptr_t)0xfedc00000001a310, (size_t)0x8000000000001a32, (uint32_t)0x80001a33, (aclprofSubscribeOpAttri)0x40001a34);
+	static const uint64_t want[] = {0xfedc00000001a510, 0x8000000000001a52, 0x80001a53, 0x40001a54};
+	const char* got = aclprofGetOpAttriValue((const void*)(uintptr_t)0xfedc00000001a510, (size_t)0x8000000000001a52, (uint32_t)0x80001a53, (aclprofSubscribeOpAttri)0x40001a54);
 	fake_arrived(ROPEWAY_aclprofGetOpAttriValue, want, 4, &got, sizeof got);
 }
 
 static void send_aclprofGetStepTimestamp(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a410, 0x40001a42, 0xfedc00000001a430};
-	aclError got = aclprofGetStepTimestamp((aclprofStepInfo*)(uintptr_t)0xfedc00000001a410, (aclprofStepTag)0x40001a42, (aclrtStream)(uintptr_t)0xfedc00000001a430);
+	static const uint64_t want[] = {0xfedc00000001a610, 0x40001a62, 0xfedc00000001a630};
+	aclError got = aclprofGetStepTimestamp((aclprofStepInfo*)(uintptr_t)0xfedc00000001a610, (aclprofStepTag)0x40001a62, (aclrtStream)(uintptr_t)0xfedc00000001a630);
 	fake_arrived(ROPEWAY_aclprofGetStepTimestamp, want, 3, &got, sizeof got);
 }
 
@@ -2978,15 +3000,15 @@ static void send_aclprofCreateStamp(void)
 
 static void send_aclprofDestroyStamp(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a610};
-	aclprofDestroyStamp((void*)(uintptr_t)0xfedc00000001a610);
+	static const uint64_t want[] = {0xfedc00000001a810};
+	aclprofDestroyStamp((void*)(uintptr_t)0xfedc00000001a810);
 	fake_arrived(ROPEWAY_aclprofDestroyStamp, want, 1, NULL, 0);
 }
 
 static void send_aclprofPush(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a710};
-	aclError got = aclprofPush((void*)(uintptr_t)0xfedc00000001a710);
+	static const uint64_t want[] = {0xfedc00000001a910};
+	aclError got = aclprofPush((void*)(uintptr_t)0xfedc00000001a910);
 	fake_arrived(ROPEWAY_aclprofPush, want, 1, &got, sizeof got);
 }
 
@@ -2998,50 +3020,50 @@ static void send_aclprofPop(void)
 
 static void send_aclprofRangeStart(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a910, 0xfedc00000001a920};
-	aclError got = aclprofRangeStart((void*)(uintptr_t)0xfedc00000001a910, (uint32_t*)(uintptr_t)0xfedc00000001a920);
+	static const uint64_t want[] = {0xfedc00000001ab10, 0xfedc00000001ab20};
+	aclError got = aclprofRangeStart((void*)(uintptr_t)0xfedc00000001ab10, (uint32_t*)(uintptr_t)0xfedc00000001ab20);
 	fake_arrived(ROPEWAY_aclprofRangeStart, want, 2, &got, sizeof got);
 }
 
 static void send_aclprofRangeStop(void)
 {
-	static const uint64_t want[] = {0x80001aa1};
-	aclError got = aclprofRangeStop((uint32_t)0x80001aa1);
+	static const uint64_t want[] = {0x80001ac1};
+	aclError got = aclprofRangeStop((uint32_t)0x80001ac1);
 	fake_arrived(ROPEWAY_aclprofRangeStop, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofSetStampTraceMessage(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ab10, 0xfedc00000001ab20, 0x80001ab3};
-	aclError got = aclprofSetStampTraceMessage((void*)(uintptr_t)0xfedc00000001ab10, (const char*)(uintptr_t)0xfedc00000001ab20, (uint32_t)0x80001ab3);
+	static const uint64_t want[] = {0xfedc00000001ad10, 0xfedc00000001ad20, 0x80001ad3};
+	aclError got = aclprofSetStampTraceMessage((void*)(uintptr_t)0xfedc00000001ad10, (const char*)(uintptr_t)0xfedc00000001ad20, (uint32_t)0x80001ad3);
 	fake_arrived(ROPEWAY_aclprofSetStampTraceMessage, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofMark(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ac10};
-	aclError got = aclprofMark((void*)(uintptr_t)0xfedc00000001ac10);
+	static const uint64_t want[] = {0xfedc00000001ae10};
+	aclError got = aclprofMark((void*)(uintptr_t)0xfedc00000001ae10);
 	fake_arrived(ROPEWAY_aclprofMark, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofMarkEx(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ad10, 0x8000000000001ad2, 0xfedc00000001ad30};
-	aclError got = aclprofMarkEx((const char*)(uintptr_t)0xfedc00000001ad10, (size_t)0x8000000000001ad2, (aclrtStream)(uintptr_t)0xfedc00000001ad30);
+	static const uint64_t want[] = {0xfedc00000001af10, 0x8000000000001af2, 0xfedc00000001af30};
+	aclError got = aclprofMarkEx((const char*)(uintptr_t)0xfedc00000001af10, (size_t)0x8000000000001af2, (aclrtStream)(uintptr_t)0xfedc00000001af30);
 	fake_arrived(ROPEWAY_aclprofMarkEx, want, 3, &got, sizeof got);
 }
 
 static void send_aclprofStr2Id(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ae10};
-	uint64_t got = aclprofStr2Id((const char*)(uintptr_t)0xfedc00000001ae10);
+	static const uint64_t want[] = {0xfedc00000001b010};
+	uint64_t got = aclprofStr2Id((const char*)(uintptr_t)0xfedc00000001b010);
 	fake_arrived(ROPEWAY_aclprofStr2Id, want, 1, &got, sizeof got);
 }
 
 static void send_aclprofRangePushEx(void)
 {
-	static const uint64_t want[] = {0xfedc00000001af10};
-	aclError got = aclprofRangePushEx((aclprofEventAttributes*)(uintptr_t)0xfedc00000001af10);
+	static const uint64_t want[] = {0xfedc00000001b110};
+	aclError got = aclprofRangePushEx((aclprofEventAttributes*)(uintptr_t)0xfedc00000001b110);
 	fake_arrived(ROPEWAY_aclprofRangePushEx, want, 1, &got, sizeof got);
 }
 
@@ -3059,8 +3081,8 @@ static void send_aclmdlInitDump(void)
 
 static void send_aclmdlSetDump(void)
 {
-	static const uint64_t want[] = {0xfedc00000001b210};
-	aclError got = aclmdlSetDump((const char*)(uintptr_t)0xfedc00000001b210);
+	static const uint64_t want[] = {0xfedc00000001b410};
+	aclError got = aclmdlSetDump((const char*)(uintptr_t)0xfedc00000001b410);
 	fake_arrived(ROPEWAY_aclmdlSetDump, want, 1, &got, sizeof got);
 }
 
@@ -3072,8 +3094,8 @@ static void send_aclmdlFinalizeDump(void)
 
 static void send_acldumpRegCallback(void)
 {
-	static const uint64_t want[] = {0xfedc00000001b410, 0xffffffff80001b42};
-	aclError got = acldumpRegCallback((int32_t (*)(const acldumpChunk*, int32_t))(uintptr_t)0xfedc00000001b410, (int32_t)0xffffffff80001b42);
+	static const uint64_t want[] = {0xfedc00000001b610, 0xffffffff80001b62};
+	aclError got = acldumpRegCallback((int32_t (*)(const acldumpChunk*, int32_t))(uintptr_t)0xfedc00000001b610, (int32_t)0xffffffff80001b62);
 	fake_arrived(ROPEWAY_acldumpRegCallback, want, 2, &got, sizeof got);
 }
 
@@ -3085,176 +3107,176 @@ static void send_acldumpUnregCallback(void)
 
 static void send_aclopStartDumpArgs(void)
 {
-	static const uint64_t want[] = {0x80001b61, 0xfedc00000001b620};
-	aclError got = aclopStartDumpArgs((uint32_t)0x80001b61, (const char*)(uintptr_t)0xfedc00000001b620);
+	static const uint64_t want[] = {0x80001b81, 0xfedc00000001b820};
+	aclError got = aclopStartDumpArgs((uint32_t)0x80001b81, (const char*)(uintptr_t)0xfedc00000001b820);
 	fake_arrived(ROPEWAY_aclopStartDumpArgs, want, 2, &got, sizeof got);
 }
 
 static void send_aclopStopDumpArgs(void)
 {
-	static const uint64_t want[] = {0x80001b71};
-	aclError got = aclopStopDumpArgs((uint32_t)0x80001b71);
+	static const uint64_t want[] = {0x80001b91};
+	aclError got = aclopStopDumpArgs((uint32_t)0x80001b91);
 	fake_arrived(ROPEWAY_aclopStopDumpArgs, want, 1, &got, sizeof got);
 }
 
 static void send_acldumpGetPath(void)
 {
-	static const uint64_t want[] = {0x40001b81};
-	const char* got = acldumpGetPath((acldumpType)0x40001b81);
+	static const uint64_t want[] = {0x40001ba1};
+	const char* got = acldumpGetPath((acldumpType)0x40001ba1);
 	fake_arrived(ROPEWAY_acldumpGetPath, want, 1, &got, sizeof got);
 }
 
 static void send_acldumpSaveExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000001b910, 0xfedc00000001b920, 0xfedc00000001b930, 0x8000000000001b94};
-	aclError got = acldumpSaveExceptionInfo((const char*)(uintptr_t)0xfedc00000001b910, (const char*)(uintptr_t)0xfedc00000001b920, (const acldumpTensorInfo*)(uintptr_t)0xfedc00000001b930, (size_t)0x8000000000001b94);
+	static const uint64_t want[] = {0xfedc00000001bb10, 0xfedc00000001bb20, 0xfedc00000001bb30, 0x8000000000001bb4};
+	aclError got = acldumpSaveExceptionInfo((const char*)(uintptr_t)0xfedc00000001bb10, (const char*)(uintptr_t)0xfedc00000001bb20, (const acldumpTensorInfo*)(uintptr_t)0xfedc00000001bb30, (size_t)0x8000000000001bb4);
 	fake_arrived(ROPEWAY_acldumpSaveExceptionInfo, want, 4, &got, sizeof got);
 }
 
 static void send_acldumpGetExceptionInfoPath(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ba10, 0x8000000000001ba2};
-	aclError got = acldumpGetExceptionInfoPath((char*)(uintptr_t)0xfedc00000001ba10, (size_t)0x8000000000001ba2);
+	static const uint64_t want[] = {0xfedc00000001bc10, 0x8000000000001bc2};
+	aclError got = acldumpGetExceptionInfoPath((char*)(uintptr_t)0xfedc00000001bc10, (size_t)0x8000000000001bc2);
 	fake_arrived(ROPEWAY_acldumpGetExceptionInfoPath, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetBufFromChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bb10, 0x80001bb2, 0xfedc00000001bb30};
-	aclError got = aclrtGetBufFromChain((aclrtMbuf)(uintptr_t)0xfedc00000001bb10, (uint32_t)0x80001bb2, (aclrtMbuf*)(uintptr_t)0xfedc00000001bb30);
+	static const uint64_t want[] = {0xfedc00000001bd10, 0x80001bd2, 0xfedc00000001bd30};
+	aclError got = aclrtGetBufFromChain((aclrtMbuf)(uintptr_t)0xfedc00000001bd10, (uint32_t)0x80001bd2, (aclrtMbuf*)(uintptr_t)0xfedc00000001bd30);
 	fake_arrived(ROPEWAY_aclrtGetBufFromChain, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetBufChainNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bc10, 0xfedc00000001bc20};
-	aclError got = aclrtGetBufChainNum((aclrtMbuf)(uintptr_t)0xfedc00000001bc10, (uint32_t*)(uintptr_t)0xfedc00000001bc20);
+	static const uint64_t want[] = {0xfedc00000001be10, 0xfedc00000001be20};
+	aclError got = aclrtGetBufChainNum((aclrtMbuf)(uintptr_t)0xfedc00000001be10, (uint32_t*)(uintptr_t)0xfedc00000001be20);
 	fake_arrived(ROPEWAY_aclrtGetBufChainNum, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtAppendBufChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bd10, 0xfedc00000001bd20};
-	aclError got = aclrtAppendBufChain((aclrtMbuf)(uintptr_t)0xfedc00000001bd10, (aclrtMbuf)(uintptr_t)0xfedc00000001bd20);
+	static const uint64_t want[] = {0xfedc00000001bf10, 0xfedc00000001bf20};
+	aclError got = aclrtAppendBufChain((aclrtMbuf)(uintptr_t)0xfedc00000001bf10, (aclrtMbuf)(uintptr_t)0xfedc00000001bf20);
 	fake_arrived(ROPEWAY_aclrtAppendBufChain, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCopyBufRef(void)
 {
-	static const uint64_t want[] = {0xfedc00000001be10, 0xfedc00000001be20};
-	aclError got = aclrtCopyBufRef((const aclrtMbuf)(uintptr_t)0xfedc00000001be10, (aclrtMbuf*)(uintptr_t)0xfedc00000001be20);
+	static const uint64_t want[] = {0xfedc00000001c010, 0xfedc00000001c020};
+	aclError got = aclrtCopyBufRef((const aclrtMbuf)(uintptr_t)0xfedc00000001c010, (aclrtMbuf*)(uintptr_t)0xfedc00000001c020);
 	fake_arrived(ROPEWAY_aclrtCopyBufRef, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bf10, 0xfedc00000001bf20, 0x8000000000001bf3, 0x8000000000001bf4};
-	aclError got = aclrtGetBufUserData((const aclrtMbuf)(uintptr_t)0xfedc00000001bf10, (void*)(uintptr_t)0xfedc00000001bf20, (size_t)0x8000000000001bf3, (size_t)0x8000000000001bf4);
+	static const uint64_t want[] = {0xfedc00000001c110, 0xfedc00000001c120, 0x8000000000001c13, 0x8000000000001c14};
+	aclError got = aclrtGetBufUserData((const aclrtMbuf)(uintptr_t)0xfedc00000001c110, (void*)(uintptr_t)0xfedc00000001c120, (size_t)0x8000000000001c13, (size_t)0x8000000000001c14);
 	fake_arrived(ROPEWAY_aclrtGetBufUserData, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtSetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c010, 0xfedc00000001c020, 0x8000000000001c03, 0x8000000000001c04};
-	aclError got = aclrtSetBufUserData((aclrtMbuf)(uintptr_t)0xfedc00000001c010, (const void*)(uintptr_t)0xfedc00000001c020, (size_t)0x8000000000001c03, (size_t)0x8000000000001c04);
+	static const uint64_t want[] = {0xfedc00000001c210, 0xfedc00000001c220, 0x8000000000001c23, 0x8000000000001c24};
+	aclError got = aclrtSetBufUserData((aclrtMbuf)(uintptr_t)0xfedc00000001c210, (const void*)(uintptr_t)0xfedc00000001c220, (size_t)0x8000000000001c23, (size_t)0x8000000000001c24);
 	fake_arrived(ROPEWAY_aclrtSetBufUserData, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtGetBufData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c110, 0xfedc00000001c120, 0xfedc00000001c130};
-	aclError got = aclrtGetBufData((const aclrtMbuf)(uintptr_t)0xfedc00000001c110, (void**)(uintptr_t)0xfedc00000001c120, (size_t*)(uintptr_t)0xfedc00000001c130);
+	static const uint64_t want[] = {0xfedc00000001c310, 0xfedc00000001c320, 0xfedc00000001c330};
+	aclError got = aclrtGetBufData((const aclrtMbuf)(uintptr_t)0xfedc00000001c310, (void**)(uintptr_t)0xfedc00000001c320, (size_t*)(uintptr_t)0xfedc00000001c330);
 	fake_arrived(ROPEWAY_aclrtGetBufData, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetBufDataLen(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c210, 0xfedc00000001c220};
-	aclError got = aclrtGetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc00000001c210, (size_t*)(uintptr_t)0xfedc00000001c220);
+	static const uint64_t want[] = {0xfedc00000001c410, 0xfedc00000001c420};
+	aclError got = aclrtGetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc00000001c410, (size_t*)(uintptr_t)0xfedc00000001c420);
 	fake_arrived(ROPEWAY_aclrtGetBufDataLen, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSetBufDataLen(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c310, 0x8000000000001c32};
-	aclError got = aclrtSetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc00000001c310, (size_t)0x8000000000001c32);
+	static const uint64_t want[] = {0xfedc00000001c510, 0x8000000000001c52};
+	aclError got = aclrtSetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc00000001c510, (size_t)0x8000000000001c52);
 	fake_arrived(ROPEWAY_aclrtSetBufDataLen, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtFreeBuf(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c410};
-	aclError got = aclrtFreeBuf((aclrtMbuf)(uintptr_t)0xfedc00000001c410);
+	static const uint64_t want[] = {0xfedc00000001c610};
+	aclError got = aclrtFreeBuf((aclrtMbuf)(uintptr_t)0xfedc00000001c610);
 	fake_arrived(ROPEWAY_aclrtFreeBuf, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtAllocBuf(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c510, 0x8000000000001c52};
-	aclError got = aclrtAllocBuf((aclrtMbuf*)(uintptr_t)0xfedc00000001c510, (size_t)0x8000000000001c52);
+	static const uint64_t want[] = {0xfedc00000001c710, 0x8000000000001c72};
+	aclError got = aclrtAllocBuf((aclrtMbuf*)(uintptr_t)0xfedc00000001c710, (size_t)0x8000000000001c72);
 	fake_arrived(ROPEWAY_aclrtAllocBuf, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetTensorTypeFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c610};
-	acltdtTensorType got = acltdtGetTensorTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c610);
+	static const uint64_t want[] = {0xfedc00000001c810};
+	acltdtTensorType got = acltdtGetTensorTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c810);
 	fake_arrived(ROPEWAY_acltdtGetTensorTypeFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataTypeFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c710};
-	aclDataType got = acltdtGetDataTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c710);
+	static const uint64_t want[] = {0xfedc00000001c910};
+	aclDataType got = acltdtGetDataTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c910);
 	fake_arrived(ROPEWAY_acltdtGetDataTypeFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataAddrFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c810};
-	void* got = acltdtGetDataAddrFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c810);
+	static const uint64_t want[] = {0xfedc00000001ca10};
+	void* got = acltdtGetDataAddrFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001ca10);
 	fake_arrived(ROPEWAY_acltdtGetDataAddrFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataSizeFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c910};
-	size_t got = acltdtGetDataSizeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c910);
+	static const uint64_t want[] = {0xfedc00000001cb10};
+	size_t got = acltdtGetDataSizeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001cb10);
 	fake_arrived(ROPEWAY_acltdtGetDataSizeFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDimNumFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ca10};
-	size_t got = acltdtGetDimNumFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001ca10);
+	static const uint64_t want[] = {0xfedc00000001cc10};
+	size_t got = acltdtGetDimNumFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001cc10);
 	fake_arrived(ROPEWAY_acltdtGetDimNumFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetSliceInfoFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001cb10, 0xfedc00000001cb20, 0xfedc00000001cb30};
-	aclError got = acltdtGetSliceInfoFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001cb10, (size_t*)(uintptr_t)0xfedc00000001cb20, (size_t*)(uintptr_t)0xfedc00000001cb30);
+	static const uint64_t want[] = {0xfedc00000001cd10, 0xfedc00000001cd20, 0xfedc00000001cd30};
+	aclError got = acltdtGetSliceInfoFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001cd10, (size_t*)(uintptr_t)0xfedc00000001cd20, (size_t*)(uintptr_t)0xfedc00000001cd30);
 	fake_arrived(ROPEWAY_acltdtGetSliceInfoFromItem, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtGetDimsFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001cc10, 0xfedc00000001cc20, 0x8000000000001cc3};
-	aclError got = acltdtGetDimsFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001cc10, (int64_t*)(uintptr_t)0xfedc00000001cc20, (size_t)0x8000000000001cc3);
+	static const uint64_t want[] = {0xfedc00000001ce10, 0xfedc00000001ce20, 0x8000000000001ce3};
+	aclError got = acltdtGetDimsFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001ce10, (int64_t*)(uintptr_t)0xfedc00000001ce20, (size_t)0x8000000000001ce3);
 	fake_arrived(ROPEWAY_acltdtGetDimsFromItem, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtCreateDataItem(void)
 {
-	static const uint64_t want[] = {0x40001cd1, 0xfedc00000001cd20, 0x8000000000001cd3, 0x40001cd4, 0xfedc00000001cd50, 0x8000000000001cd6};
-	acltdtDataItem* got = acltdtCreateDataItem((acltdtTensorType)0x40001cd1, (const int64_t*)(uintptr_t)0xfedc00000001cd20, (size_t)0x8000000000001cd3, (aclDataType)0x40001cd4, (void*)(uintptr_t)0xfedc00000001cd50, (size_t)0x8000000000001cd6);
+	static const uint64_t want[] = {0x40001cf1, 0xfedc00000001cf20, 0x8000000000001cf3, 0x40001cf4, 0xfedc00000001cf50, 0x8000000000001cf6};
+	acltdtDataItem* got = acltdtCreateDataItem((acltdtTensorType)0x40001cf1, (const int64_t*)(uintptr_t)0xfedc00000001cf20, (size_t)0x8000000000001cf3, (aclDataType)0x40001cf4, (void*)(uintptr_t)0xfedc00000001cf50, (size_t)0x8000000000001cf6);
 	fake_arrived(ROPEWAY_acltdtCreateDataItem, want, 6, &got, sizeof got);
 }
 
 static void send_acltdtDestroyDataItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ce10};
-	aclError got = acltdtDestroyDataItem((acltdtDataItem*)(uintptr_t)0xfedc00000001ce10);
+	static const uint64_t want[] = {0xfedc00000001d010};
+	aclError got = acltdtDestroyDataItem((acltdtDataItem*)(uintptr_t)0xfedc00000001d010);
 	fake_arrived(ROPEWAY_acltdtDestroyDataItem, want, 1, &got, sizeof got);
 }
 
@@ -3266,246 +3288,246 @@ static void send_acltdtCreateDataset(void)
 
 static void send_acltdtDestroyDataset(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d010};
-	aclError got = acltdtDestroyDataset((acltdtDataset*)(uintptr_t)0xfedc00000001d010);
+	static const uint64_t want[] = {0xfedc00000001d210};
+	aclError got = acltdtDestroyDataset((acltdtDataset*)(uintptr_t)0xfedc00000001d210);
 	fake_arrived(ROPEWAY_acltdtDestroyDataset, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d110, 0x8000000000001d12};
-	acltdtDataItem* got = acltdtGetDataItem((const acltdtDataset*)(uintptr_t)0xfedc00000001d110, (size_t)0x8000000000001d12);
+	static const uint64_t want[] = {0xfedc00000001d310, 0x8000000000001d32};
+	acltdtDataItem* got = acltdtGetDataItem((const acltdtDataset*)(uintptr_t)0xfedc00000001d310, (size_t)0x8000000000001d32);
 	fake_arrived(ROPEWAY_acltdtGetDataItem, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtAddDataItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d210, 0xfedc00000001d220};
-	aclError got = acltdtAddDataItem((acltdtDataset*)(uintptr_t)0xfedc00000001d210, (acltdtDataItem*)(uintptr_t)0xfedc00000001d220);
+	static const uint64_t want[] = {0xfedc00000001d410, 0xfedc00000001d420};
+	aclError got = acltdtAddDataItem((acltdtDataset*)(uintptr_t)0xfedc00000001d410, (acltdtDataItem*)(uintptr_t)0xfedc00000001d420);
 	fake_arrived(ROPEWAY_acltdtAddDataItem, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetDatasetSize(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d310};
-	size_t got = acltdtGetDatasetSize((const acltdtDataset*)(uintptr_t)0xfedc00000001d310);
+	static const uint64_t want[] = {0xfedc00000001d510};
+	size_t got = acltdtGetDatasetSize((const acltdtDataset*)(uintptr_t)0xfedc00000001d510);
 	fake_arrived(ROPEWAY_acltdtGetDatasetSize, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDatasetName(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d410};
-	const char* got = acltdtGetDatasetName((const acltdtDataset*)(uintptr_t)0xfedc00000001d410);
+	static const uint64_t want[] = {0xfedc00000001d610};
+	const char* got = acltdtGetDatasetName((const acltdtDataset*)(uintptr_t)0xfedc00000001d610);
 	fake_arrived(ROPEWAY_acltdtGetDatasetName, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtStopChannel(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d510};
-	aclError got = acltdtStopChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d510);
+	static const uint64_t want[] = {0xfedc00000001d710};
+	aclError got = acltdtStopChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d710);
 	fake_arrived(ROPEWAY_acltdtStopChannel, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtCreateChannel(void)
 {
-	static const uint64_t want[] = {0x80001d61, 0xfedc00000001d620};
-	acltdtChannelHandle* got = acltdtCreateChannel((uint32_t)0x80001d61, (const char*)(uintptr_t)0xfedc00000001d620);
+	static const uint64_t want[] = {0x80001d81, 0xfedc00000001d820};
+	acltdtChannelHandle* got = acltdtCreateChannel((uint32_t)0x80001d81, (const char*)(uintptr_t)0xfedc00000001d820);
 	fake_arrived(ROPEWAY_acltdtCreateChannel, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtCreateChannelWithCapacity(void)
 {
-	static const uint64_t want[] = {0x80001d71, 0xfedc00000001d720, 0x8000000000001d73};
-	acltdtChannelHandle* got = acltdtCreateChannelWithCapacity((uint32_t)0x80001d71, (const char*)(uintptr_t)0xfedc00000001d720, (size_t)0x8000000000001d73);
+	static const uint64_t want[] = {0x80001d91, 0xfedc00000001d920, 0x8000000000001d93};
+	acltdtChannelHandle* got = acltdtCreateChannelWithCapacity((uint32_t)0x80001d91, (const char*)(uintptr_t)0xfedc00000001d920, (size_t)0x8000000000001d93);
 	fake_arrived(ROPEWAY_acltdtCreateChannelWithCapacity, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtDestroyChannel(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d810};
-	aclError got = acltdtDestroyChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d810);
+	static const uint64_t want[] = {0xfedc00000001da10};
+	aclError got = acltdtDestroyChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001da10);
 	fake_arrived(ROPEWAY_acltdtDestroyChannel, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtCleanChannel(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d910};
-	aclError got = acltdtCleanChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d910);
+	static const uint64_t want[] = {0xfedc00000001db10};
+	aclError got = acltdtCleanChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001db10);
 	fake_arrived(ROPEWAY_acltdtCleanChannel, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtSendTensor(void)
 {
-	static const uint64_t want[] = {0xfedc00000001da10, 0xfedc00000001da20, 0xffffffff80001da3};
-	aclError got = acltdtSendTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001da10, (const acltdtDataset*)(uintptr_t)0xfedc00000001da20, (int32_t)0xffffffff80001da3);
+	static const uint64_t want[] = {0xfedc00000001dc10, 0xfedc00000001dc20, 0xffffffff80001dc3};
+	aclError got = acltdtSendTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001dc10, (const acltdtDataset*)(uintptr_t)0xfedc00000001dc20, (int32_t)0xffffffff80001dc3);
 	fake_arrived(ROPEWAY_acltdtSendTensor, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtReceiveTensor(void)
 {
-	static const uint64_t want[] = {0xfedc00000001db10, 0xfedc00000001db20, 0xffffffff80001db3};
-	aclError got = acltdtReceiveTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001db10, (acltdtDataset*)(uintptr_t)0xfedc00000001db20, (int32_t)0xffffffff80001db3);
+	static const uint64_t want[] = {0xfedc00000001dd10, 0xfedc00000001dd20, 0xffffffff80001dd3};
+	aclError got = acltdtReceiveTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001dd10, (acltdtDataset*)(uintptr_t)0xfedc00000001dd20, (int32_t)0xffffffff80001dd3);
 	fake_arrived(ROPEWAY_acltdtReceiveTensor, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtQueryChannelSize(void)
 {
-	static const uint64_t want[] = {0xfedc00000001dc10, 0xfedc00000001dc20};
-	aclError got = acltdtQueryChannelSize((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001dc10, (size_t*)(uintptr_t)0xfedc00000001dc20);
+	static const uint64_t want[] = {0xfedc00000001de10, 0xfedc00000001de20};
+	aclError got = acltdtQueryChannelSize((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001de10, (size_t*)(uintptr_t)0xfedc00000001de20);
 	fake_arrived(ROPEWAY_acltdtQueryChannelSize, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtCreateQueue(void)
 {
-	static const uint64_t want[] = {0xfedc00000001dd10, 0xfedc00000001dd20};
-	aclError got = acltdtCreateQueue((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001dd10, (uint32_t*)(uintptr_t)0xfedc00000001dd20);
+	static const uint64_t want[] = {0xfedc00000001df10, 0xfedc00000001df20};
+	aclError got = acltdtCreateQueue((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001df10, (uint32_t*)(uintptr_t)0xfedc00000001df20);
 	fake_arrived(ROPEWAY_acltdtCreateQueue, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtDestroyQueue(void)
 {
-	static const uint64_t want[] = {0x80001de1};
-	aclError got = acltdtDestroyQueue((uint32_t)0x80001de1);
+	static const uint64_t want[] = {0x80001e01};
+	aclError got = acltdtDestroyQueue((uint32_t)0x80001e01);
 	fake_arrived(ROPEWAY_acltdtDestroyQueue, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtEnqueue(void)
 {
-	static const uint64_t want[] = {0x80001df1, 0xfedc00000001df20, 0xffffffff80001df3};
-	aclError got = acltdtEnqueue((uint32_t)0x80001df1, (acltdtBuf)(uintptr_t)0xfedc00000001df20, (int32_t)0xffffffff80001df3);
+	static const uint64_t want[] = {0x80001e11, 0xfedc00000001e120, 0xffffffff80001e13};
+	aclError got = acltdtEnqueue((uint32_t)0x80001e11, (acltdtBuf)(uintptr_t)0xfedc00000001e120, (int32_t)0xffffffff80001e13);
 	fake_arrived(ROPEWAY_acltdtEnqueue, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtDequeue(void)
 {
-	static const uint64_t want[] = {0x80001e01, 0xfedc00000001e020, 0xffffffff80001e03};
-	aclError got = acltdtDequeue((uint32_t)0x80001e01, (acltdtBuf*)(uintptr_t)0xfedc00000001e020, (int32_t)0xffffffff80001e03);
+	static const uint64_t want[] = {0x80001e21, 0xfedc00000001e220, 0xffffffff80001e23};
+	aclError got = acltdtDequeue((uint32_t)0x80001e21, (acltdtBuf*)(uintptr_t)0xfedc00000001e220, (int32_t)0xffffffff80001e23);
 	fake_arrived(ROPEWAY_acltdtDequeue, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtEnqueueData(void)
 {
-	static const uint64_t want[] = {0x80001e11, 0xfedc00000001e120, 0x8000000000001e13, 0xfedc00000001e140, 0x8000000000001e15, 0xffffffff80001e16, 0x80001e17};
-	aclError got = acltdtEnqueueData((uint32_t)0x80001e11, (const void*)(uintptr_t)0xfedc00000001e120, (size_t)0x8000000000001e13, (const void*)(uintptr_t)0xfedc00000001e140, (size_t)0x8000000000001e15, (int32_t)0xffffffff80001e16, (uint32_t)0x80001e17);
+	static const uint64_t want[] = {0x80001e31, 0xfedc00000001e320, 0x8000000000001e33, 0xfedc00000001e340, 0x8000000000001e35, 0xffffffff80001e36, 0x80001e37};
+	aclError got = acltdtEnqueueData((uint32_t)0x80001e31, (const void*)(uintptr_t)0xfedc00000001e320, (size_t)0x8000000000001e33, (const void*)(uintptr_t)0xfedc00000001e340, (size_t)0x8000000000001e35, (int32_t)0xffffffff80001e36, (uint32_t)0x80001e37);
 	fake_arrived(ROPEWAY_acltdtEnqueueData, want, 7, &got, sizeof got);
 }
 
 static void send_acltdtDequeueData(void)
 {
-	static const uint64_t want[] = {0x80001e21, 0xfedc00000001e220, 0x8000000000001e23, 0xfedc00000001e240, 0xfedc00000001e250, 0x8000000000001e26, 0xffffffff80001e27};
-	aclError got = acltdtDequeueData((uint32_t)0x80001e21, (void*)(uintptr_t)0xfedc00000001e220, (size_t)0x8000000000001e23, (size_t*)(uintptr_t)0xfedc00000001e240, (void*)(uintptr_t)0xfedc00000001e250, (size_t)0x8000000000001e26, (int32_t)0xffffffff80001e27);
+	static const uint64_t want[] = {0x80001e41, 0xfedc00000001e420, 0x8000000000001e43, 0xfedc00000001e440, 0xfedc00000001e450, 0x8000000000001e46, 0xffffffff80001e47};
+	aclError got = acltdtDequeueData((uint32_t)0x80001e41, (void*)(uintptr_t)0xfedc00000001e420, (size_t)0x8000000000001e43, (size_t*)(uintptr_t)0xfedc00000001e440, (void*)(uintptr_t)0xfedc00000001e450, (size_t)0x8000000000001e46, (int32_t)0xffffffff80001e47);
 	fake_arrived(ROPEWAY_acltdtDequeueData, want, 7, &got, sizeof got);
 }
 
 static void send_acltdtGrantQueue(void)
 {
-	static const uint64_t want[] = {0x80001e31, 0xffffffff80001e32, 0x80001e33, 0xffffffff80001e34};
-	aclError got = acltdtGrantQueue((uint32_t)0x80001e31, (int32_t)0xffffffff80001e32, (uint32_t)0x80001e33, (int32_t)0xffffffff80001e34);
+	static const uint64_t want[] = {0x80001e51, 0xffffffff80001e52, 0x80001e53, 0xffffffff80001e54};
+	aclError got = acltdtGrantQueue((uint32_t)0x80001e51, (int32_t)0xffffffff80001e52, (uint32_t)0x80001e53, (int32_t)0xffffffff80001e54);
 	fake_arrived(ROPEWAY_acltdtGrantQueue, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtAttachQueue(void)
 {
-	static const uint64_t want[] = {0x80001e41, 0xffffffff80001e42, 0xfedc00000001e430};
-	aclError got = acltdtAttachQueue((uint32_t)0x80001e41, (int32_t)0xffffffff80001e42, (uint32_t*)(uintptr_t)0xfedc00000001e430);
+	static const uint64_t want[] = {0x80001e61, 0xffffffff80001e62, 0xfedc00000001e630};
+	aclError got = acltdtAttachQueue((uint32_t)0x80001e61, (int32_t)0xffffffff80001e62, (uint32_t*)(uintptr_t)0xfedc00000001e630);
 	fake_arrived(ROPEWAY_acltdtAttachQueue, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtBindQueueRoutes(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e510};
-	aclError got = acltdtBindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e510);
+	static const uint64_t want[] = {0xfedc00000001e710};
+	aclError got = acltdtBindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e710);
 	fake_arrived(ROPEWAY_acltdtBindQueueRoutes, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtUnbindQueueRoutes(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e610};
-	aclError got = acltdtUnbindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e610);
+	static const uint64_t want[] = {0xfedc00000001e810};
+	aclError got = acltdtUnbindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e810);
 	fake_arrived(ROPEWAY_acltdtUnbindQueueRoutes, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtQueryQueueRoutes(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e710, 0xfedc00000001e720};
-	aclError got = acltdtQueryQueueRoutes((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001e710, (acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e720);
+	static const uint64_t want[] = {0xfedc00000001e910, 0xfedc00000001e920};
+	aclError got = acltdtQueryQueueRoutes((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001e910, (acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e920);
 	fake_arrived(ROPEWAY_acltdtQueryQueueRoutes, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtAllocBuf(void)
 {
-	static const uint64_t want[] = {0x8000000000001e81, 0x80001e82, 0xfedc00000001e830};
-	aclError got = acltdtAllocBuf((size_t)0x8000000000001e81, (uint32_t)0x80001e82, (acltdtBuf*)(uintptr_t)0xfedc00000001e830);
+	static const uint64_t want[] = {0x8000000000001ea1, 0x80001ea2, 0xfedc00000001ea30};
+	aclError got = acltdtAllocBuf((size_t)0x8000000000001ea1, (uint32_t)0x80001ea2, (acltdtBuf*)(uintptr_t)0xfedc00000001ea30);
 	fake_arrived(ROPEWAY_acltdtAllocBuf, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtFreeBuf(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e910};
-	aclError got = acltdtFreeBuf((acltdtBuf)(uintptr_t)0xfedc00000001e910);
+	static const uint64_t want[] = {0xfedc00000001eb10};
+	aclError got = acltdtFreeBuf((acltdtBuf)(uintptr_t)0xfedc00000001eb10);
 	fake_arrived(ROPEWAY_acltdtFreeBuf, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetBufData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ea10, 0xfedc00000001ea20, 0xfedc00000001ea30};
-	aclError got = acltdtGetBufData((const acltdtBuf)(uintptr_t)0xfedc00000001ea10, (void**)(uintptr_t)0xfedc00000001ea20, (size_t*)(uintptr_t)0xfedc00000001ea30);
+	static const uint64_t want[] = {0xfedc00000001ec10, 0xfedc00000001ec20, 0xfedc00000001ec30};
+	aclError got = acltdtGetBufData((const acltdtBuf)(uintptr_t)0xfedc00000001ec10, (void**)(uintptr_t)0xfedc00000001ec20, (size_t*)(uintptr_t)0xfedc00000001ec30);
 	fake_arrived(ROPEWAY_acltdtGetBufData, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtSetBufDataLen(void)
 {
-	static const uint64_t want[] = {0xfedc00000001eb10, 0x8000000000001eb2};
-	aclError got = acltdtSetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001eb10, (size_t)0x8000000000001eb2);
+	static const uint64_t want[] = {0xfedc00000001ed10, 0x8000000000001ed2};
+	aclError got = acltdtSetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001ed10, (size_t)0x8000000000001ed2);
 	fake_arrived(ROPEWAY_acltdtSetBufDataLen, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetBufDataLen(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ec10, 0xfedc00000001ec20};
-	aclError got = acltdtGetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001ec10, (size_t*)(uintptr_t)0xfedc00000001ec20);
+	static const uint64_t want[] = {0xfedc00000001ee10, 0xfedc00000001ee20};
+	aclError got = acltdtGetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001ee10, (size_t*)(uintptr_t)0xfedc00000001ee20);
 	fake_arrived(ROPEWAY_acltdtGetBufDataLen, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtAppendBufChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ed10, 0xfedc00000001ed20};
-	aclError got = acltdtAppendBufChain((acltdtBuf)(uintptr_t)0xfedc00000001ed10, (acltdtBuf)(uintptr_t)0xfedc00000001ed20);
+	static const uint64_t want[] = {0xfedc00000001ef10, 0xfedc00000001ef20};
+	aclError got = acltdtAppendBufChain((acltdtBuf)(uintptr_t)0xfedc00000001ef10, (acltdtBuf)(uintptr_t)0xfedc00000001ef20);
 	fake_arrived(ROPEWAY_acltdtAppendBufChain, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetBufChainNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ee10, 0xfedc00000001ee20};
-	aclError got = acltdtGetBufChainNum((acltdtBuf)(uintptr_t)0xfedc00000001ee10, (uint32_t*)(uintptr_t)0xfedc00000001ee20);
+	static const uint64_t want[] = {0xfedc00000001f010, 0xfedc00000001f020};
+	aclError got = acltdtGetBufChainNum((acltdtBuf)(uintptr_t)0xfedc00000001f010, (uint32_t*)(uintptr_t)0xfedc00000001f020);
 	fake_arrived(ROPEWAY_acltdtGetBufChainNum, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetBufFromChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ef10, 0x80001ef2, 0xfedc00000001ef30};
-	aclError got = acltdtGetBufFromChain((acltdtBuf)(uintptr_t)0xfedc00000001ef10, (uint32_t)0x80001ef2, (acltdtBuf*)(uintptr_t)0xfedc00000001ef30);
+	static const uint64_t want[] = {0xfedc00000001f110, 0x80001f12, 0xfedc00000001f130};
+	aclError got = acltdtGetBufFromChain((acltdtBuf)(uintptr_t)0xfedc00000001f110, (uint32_t)0x80001f12, (acltdtBuf*)(uintptr_t)0xfedc00000001f130);
 	fake_arrived(ROPEWAY_acltdtGetBufFromChain, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtGetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f010, 0xfedc00000001f020, 0x8000000000001f03, 0x8000000000001f04};
-	aclError got = acltdtGetBufUserData((const acltdtBuf)(uintptr_t)0xfedc00000001f010, (void*)(uintptr_t)0xfedc00000001f020, (size_t)0x8000000000001f03, (size_t)0x8000000000001f04);
+	static const uint64_t want[] = {0xfedc00000001f210, 0xfedc00000001f220, 0x8000000000001f23, 0x8000000000001f24};
+	aclError got = acltdtGetBufUserData((const acltdtBuf)(uintptr_t)0xfedc00000001f210, (void*)(uintptr_t)0xfedc00000001f220, (size_t)0x8000000000001f23, (size_t)0x8000000000001f24);
 	fake_arrived(ROPEWAY_acltdtGetBufUserData, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtSetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f110, 0xfedc00000001f120, 0x8000000000001f13, 0x8000000000001f14};
-	aclError got = acltdtSetBufUserData((acltdtBuf)(uintptr_t)0xfedc00000001f110, (const void*)(uintptr_t)0xfedc00000001f120, (size_t)0x8000000000001f13, (size_t)0x8000000000001f14);
+	static const uint64_t want[] = {0xfedc00000001f310, 0xfedc00000001f320, 0x8000000000001f33, 0x8000000000001f34};
+	aclError got = acltdtSetBufUserData((acltdtBuf)(uintptr_t)0xfedc00000001f310, (const void*)(uintptr_t)0xfedc00000001f320, (size_t)0x8000000000001f33, (size_t)0x8000000000001f34);
 	fake_arrived(ROPEWAY_acltdtSetBufUserData, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtCopyBufRef(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f210, 0xfedc00000001f220};
-	aclError got = acltdtCopyBufRef((const acltdtBuf)(uintptr_t)0xfedc00000001f210, (acltdtBuf*)(uintptr_t)0xfedc00000001f220);
+	static const uint64_t want[] = {0xfedc00000001f410, 0xfedc00000001f420};
+	aclError got = acltdtCopyBufRef((const acltdtBuf)(uintptr_t)0xfedc00000001f410, (acltdtBuf*)(uintptr_t)0xfedc00000001f420);
 	fake_arrived(ROPEWAY_acltdtCopyBufRef, want, 2, &got, sizeof got);
 }
 
@@ -3517,43 +3539,43 @@ static void send_acltdtCreateQueueAttr(void)
 
 static void send_acltdtDestroyQueueAttr(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f410};
-	aclError got = acltdtDestroyQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001f410);
+	static const uint64_t want[] = {0xfedc00000001f610};
+	aclError got = acltdtDestroyQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001f610);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueAttr, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtSetQueueAttr(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f510, 0x40001f52, 0x8000000000001f53, 0xfedc00000001f540};
-	aclError got = acltdtSetQueueAttr((acltdtQueueAttr*)(uintptr_t)0xfedc00000001f510, (acltdtQueueAttrType)0x40001f52, (size_t)0x8000000000001f53, (const void*)(uintptr_t)0xfedc00000001f540);
+	static const uint64_t want[] = {0xfedc00000001f710, 0x40001f72, 0x8000000000001f73, 0xfedc00000001f740};
+	aclError got = acltdtSetQueueAttr((acltdtQueueAttr*)(uintptr_t)0xfedc00000001f710, (acltdtQueueAttrType)0x40001f72, (size_t)0x8000000000001f73, (const void*)(uintptr_t)0xfedc00000001f740);
 	fake_arrived(ROPEWAY_acltdtSetQueueAttr, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueAttr(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f610, 0x40001f62, 0x8000000000001f63, 0xfedc00000001f640, 0xfedc00000001f650};
-	aclError got = acltdtGetQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001f610, (acltdtQueueAttrType)0x40001f62, (size_t)0x8000000000001f63, (size_t*)(uintptr_t)0xfedc00000001f640, (void*)(uintptr_t)0xfedc00000001f650);
+	static const uint64_t want[] = {0xfedc00000001f810, 0x40001f82, 0x8000000000001f83, 0xfedc00000001f840, 0xfedc00000001f850};
+	aclError got = acltdtGetQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001f810, (acltdtQueueAttrType)0x40001f82, (size_t)0x8000000000001f83, (size_t*)(uintptr_t)0xfedc00000001f840, (void*)(uintptr_t)0xfedc00000001f850);
 	fake_arrived(ROPEWAY_acltdtGetQueueAttr, want, 5, &got, sizeof got);
 }
 
 static void send_acltdtCreateQueueRoute(void)
 {
-	static const uint64_t want[] = {0x80001f71, 0x80001f72};
-	acltdtQueueRoute* got = acltdtCreateQueueRoute((uint32_t)0x80001f71, (uint32_t)0x80001f72);
+	static const uint64_t want[] = {0x80001f91, 0x80001f92};
+	acltdtQueueRoute* got = acltdtCreateQueueRoute((uint32_t)0x80001f91, (uint32_t)0x80001f92);
 	fake_arrived(ROPEWAY_acltdtCreateQueueRoute, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtDestroyQueueRoute(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f810};
-	aclError got = acltdtDestroyQueueRoute((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f810);
+	static const uint64_t want[] = {0xfedc00000001fa10};
+	aclError got = acltdtDestroyQueueRoute((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001fa10);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueRoute, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueRouteParam(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f910, 0x40001f92, 0x8000000000001f93, 0xfedc00000001f940, 0xfedc00000001f950};
-	aclError got = acltdtGetQueueRouteParam((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f910, (acltdtQueueRouteParamType)0x40001f92, (size_t)0x8000000000001f93, (size_t*)(uintptr_t)0xfedc00000001f940, (void*)(uintptr_t)0xfedc00000001f950);
+	static const uint64_t want[] = {0xfedc00000001fb10, 0x40001fb2, 0x8000000000001fb3, 0xfedc00000001fb40, 0xfedc00000001fb50};
+	aclError got = acltdtGetQueueRouteParam((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001fb10, (acltdtQueueRouteParamType)0x40001fb2, (size_t)0x8000000000001fb3, (size_t*)(uintptr_t)0xfedc00000001fb40, (void*)(uintptr_t)0xfedc00000001fb50);
 	fake_arrived(ROPEWAY_acltdtGetQueueRouteParam, want, 5, &got, sizeof got);
 }
 
@@ -3565,29 +3587,29 @@ static void send_acltdtCreateQueueRouteList(void)
 
 static void send_acltdtDestroyQueueRouteList(void)
 {
-	static const uint64_t want[] = {0xfedc00000001fb10};
-	aclError got = acltdtDestroyQueueRouteList((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fb10);
+	static const uint64_t want[] = {0xfedc00000001fd10};
+	aclError got = acltdtDestroyQueueRouteList((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fd10);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueRouteList, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtAddQueueRoute(void)
 {
-	static const uint64_t want[] = {0xfedc00000001fc10, 0xfedc00000001fc20};
-	aclError got = acltdtAddQueueRoute((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fc10, (const acltdtQueueRoute*)(uintptr_t)0xfedc00000001fc20);
+	static const uint64_t want[] = {0xfedc00000001fe10, 0xfedc00000001fe20};
+	aclError got = acltdtAddQueueRoute((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fe10, (const acltdtQueueRoute*)(uintptr_t)0xfedc00000001fe20);
 	fake_arrived(ROPEWAY_acltdtAddQueueRoute, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueRoute(void)
 {
-	static const uint64_t want[] = {0xfedc00000001fd10, 0x8000000000001fd2, 0xfedc00000001fd30};
-	aclError got = acltdtGetQueueRoute((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fd10, (size_t)0x8000000000001fd2, (acltdtQueueRoute*)(uintptr_t)0xfedc00000001fd30);
+	static const uint64_t want[] = {0xfedc00000001ff10, 0x8000000000001ff2, 0xfedc00000001ff30};
+	aclError got = acltdtGetQueueRoute((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001ff10, (size_t)0x8000000000001ff2, (acltdtQueueRoute*)(uintptr_t)0xfedc00000001ff30);
 	fake_arrived(ROPEWAY_acltdtGetQueueRoute, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueRouteNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000001fe10};
-	size_t got = acltdtGetQueueRouteNum((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fe10);
+	static const uint64_t want[] = {0xfedc000000020010};
+	size_t got = acltdtGetQueueRouteNum((const acltdtQueueRouteList*)(uintptr_t)0xfedc000000020010);
 	fake_arrived(ROPEWAY_acltdtGetQueueRouteNum, want, 1, &got, sizeof got);
 }
 
@@ -3599,16 +3621,407 @@ static void send_acltdtCreateQueueRouteQueryInfo(void)
 
 static void send_acltdtDestroyQueueRouteQueryInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000020010};
-	aclError got = acltdtDestroyQueueRouteQueryInfo((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc000000020010);
+	static const uint64_t want[] = {0xfedc000000020210};
+	aclError got = acltdtDestroyQueueRouteQueryInfo((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc000000020210);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueRouteQueryInfo, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtSetQueueRouteQueryInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000020110, 0x40002012, 0x8000000000002013, 0xfedc000000020140};
-	aclError got = acltdtSetQueueRouteQueryInfo((acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc000000020110, (acltdtQueueRouteQueryInfoParamType)0x40002012, (size_t)0x8000000000002013, (const void*)(uintptr_t)0xfedc000000020140);
+	static const uint64_t want[] = {0xfedc000000020310, 0x40002032, 0x8000000000002033, 0xfedc000000020340};
+	aclError got = acltdtSetQueueRouteQueryInfo((acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc000000020310, (acltdtQueueRouteQueryInfoParamType)0x40002032, (size_t)0x8000000000002033, (const void*)(uintptr_t)0xfedc000000020340);
 	fake_arrived(ROPEWAY_acltdtSetQueueRouteQueryInfo, want, 4, &got, sizeof got);
+}
+
+static void send_rtSetDevice(void)
+{
+	static const uint64_t want[] = {0xffffffff80002041};
+	rtError_t got = rtSetDevice((int32_t)0xffffffff80002041);
+	fake_arrived(ROPEWAY_rtSetDevice, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDevice(void)
+{
+	static const uint64_t want[] = {0xfedc000000020510};
+	rtError_t got = rtGetDevice((int32_t*)(uintptr_t)0xfedc000000020510);
+	fake_arrived(ROPEWAY_rtGetDevice, want, 1, &got, sizeof got);
+}
+
+static void send_rtDeviceReset(void)
+{
+	static const uint64_t want[] = {0xffffffff80002061};
+	rtError_t got = rtDeviceReset((int32_t)0xffffffff80002061);
+	fake_arrived(ROPEWAY_rtDeviceReset, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDeviceCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000020710};
+	rtError_t got = rtGetDeviceCount((int32_t*)(uintptr_t)0xfedc000000020710);
+	fake_arrived(ROPEWAY_rtGetDeviceCount, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDevicePhyIdByIndex(void)
+{
+	static const uint64_t want[] = {0x80002081, 0xfedc000000020820};
+	rtError_t got = rtGetDevicePhyIdByIndex((uint32_t)0x80002081, (uint32_t*)(uintptr_t)0xfedc000000020820);
+	fake_arrived(ROPEWAY_rtGetDevicePhyIdByIndex, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetLogicDevIdByUserDevId(void)
+{
+	static const uint64_t want[] = {0xffffffff80002091, 0xfedc000000020920};
+	rtError_t got = rtGetLogicDevIdByUserDevId((int32_t)0xffffffff80002091, (int32_t*)(uintptr_t)0xfedc000000020920);
+	fake_arrived(ROPEWAY_rtGetLogicDevIdByUserDevId, want, 2, &got, sizeof got);
+}
+
+static void send_rtDeviceGetBareTgid(void)
+{
+	static const uint64_t want[] = {0xfedc000000020a10};
+	rtError_t got = rtDeviceGetBareTgid((uint32_t*)(uintptr_t)0xfedc000000020a10);
+	fake_arrived(ROPEWAY_rtDeviceGetBareTgid, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDeviceInfo(void)
+{
+	static const uint64_t want[] = {0x800020b1, 0xffffffff800020b2, 0xffffffff800020b3, 0xfedc000000020b40};
+	rtError_t got = rtGetDeviceInfo((uint32_t)0x800020b1, (int32_t)0xffffffff800020b2, (int32_t)0xffffffff800020b3, (int64_t*)(uintptr_t)0xfedc000000020b40);
+	fake_arrived(ROPEWAY_rtGetDeviceInfo, want, 4, &got, sizeof got);
+}
+
+static void send_rtEnableP2P(void)
+{
+	static const uint64_t want[] = {0x800020c1, 0x800020c2, 0x800020c3};
+	rtError_t got = rtEnableP2P((uint32_t)0x800020c1, (uint32_t)0x800020c2, (uint32_t)0x800020c3);
+	fake_arrived(ROPEWAY_rtEnableP2P, want, 3, &got, sizeof got);
+}
+
+static void send_rtDisableP2P(void)
+{
+	static const uint64_t want[] = {0x800020d1, 0x800020d2};
+	rtError_t got = rtDisableP2P((uint32_t)0x800020d1, (uint32_t)0x800020d2);
+	fake_arrived(ROPEWAY_rtDisableP2P, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetSocVersion(void)
+{
+	static const uint64_t want[] = {0xfedc000000020e10, 0x800020e2};
+	rtError_t got = rtGetSocVersion((char*)(uintptr_t)0xfedc000000020e10, (uint32_t)0x800020e2);
+	fake_arrived(ROPEWAY_rtGetSocVersion, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetAiCoreCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000020f10};
+	rtError_t got = rtGetAiCoreCount((uint32_t*)(uintptr_t)0xfedc000000020f10);
+	fake_arrived(ROPEWAY_rtGetAiCoreCount, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetAiCpuCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000021010};
+	rtError_t got = rtGetAiCpuCount((uint32_t*)(uintptr_t)0xfedc000000021010);
+	fake_arrived(ROPEWAY_rtGetAiCpuCount, want, 1, &got, sizeof got);
+}
+
+static void send_rtMalloc(void)
+{
+	static const uint64_t want[] = {0xfedc000000021110, 0x8000000000002112, 0x80002113, 0xa114};
+	rtError_t got = rtMalloc((void**)(uintptr_t)0xfedc000000021110, (uint64_t)0x8000000000002112, (rtMemType_t)0x80002113, (const uint16_t)0xa114);
+	fake_arrived(ROPEWAY_rtMalloc, want, 4, &got, sizeof got);
+}
+
+static void send_rtFree(void)
+{
+	static const uint64_t want[] = {0xfedc000000021210};
+	rtError_t got = rtFree((void*)(uintptr_t)0xfedc000000021210);
+	fake_arrived(ROPEWAY_rtFree, want, 1, &got, sizeof got);
+}
+
+static void send_rtMallocHost(void)
+{
+	static const uint64_t want[] = {0xfedc000000021310, 0x8000000000002132, 0xa133};
+	rtError_t got = rtMallocHost((void**)(uintptr_t)0xfedc000000021310, (uint64_t)0x8000000000002132, (const uint16_t)0xa133);
+	fake_arrived(ROPEWAY_rtMallocHost, want, 3, &got, sizeof got);
+}
+
+static void send_rtFreeHost(void)
+{
+	static const uint64_t want[] = {0xfedc000000021410};
+	rtError_t got = rtFreeHost((void*)(uintptr_t)0xfedc000000021410);
+	fake_arrived(ROPEWAY_rtFreeHost, want, 1, &got, sizeof got);
+}
+
+static void send_rtMemcpy(void)
+{
+	static const uint64_t want[] = {0xfedc000000021510, 0x8000000000002152, 0xfedc000000021530, 0x8000000000002154, 0x40002155};
+	rtError_t got = rtMemcpy((void*)(uintptr_t)0xfedc000000021510, (uint64_t)0x8000000000002152, (const void*)(uintptr_t)0xfedc000000021530, (uint64_t)0x8000000000002154, (rtMemcpyKind_t)0x40002155);
+	fake_arrived(ROPEWAY_rtMemcpy, want, 5, &got, sizeof got);
+}
+
+static void send_rtMemcpyAsync(void)
+{
+	static const uint64_t want[] = {0xfedc000000021610, 0x8000000000002162, 0xfedc000000021630, 0x8000000000002164, 0x40002165, 0xfedc000000021660};
+	rtError_t got = rtMemcpyAsync((void*)(uintptr_t)0xfedc000000021610, (uint64_t)0x8000000000002162, (const void*)(uintptr_t)0xfedc000000021630, (uint64_t)0x8000000000002164, (rtMemcpyKind_t)0x40002165, (aclrtStream)(uintptr_t)0xfedc000000021660);
+	fake_arrived(ROPEWAY_rtMemcpyAsync, want, 6, &got, sizeof got);
+}
+
+static void send_rtMemcpyAsyncWithoutCheckKind(void)
+{
+	static const uint64_t want[] = {0xfedc000000021710, 0x8000000000002172, 0xfedc000000021730, 0x8000000000002174, 0xffffffff80002175, 0xfedc000000021760};
+	rtError_t got = rtMemcpyAsyncWithoutCheckKind((void*)(uintptr_t)0xfedc000000021710, (uint64_t)0x8000000000002172, (const void*)(uintptr_t)0xfedc000000021730, (uint64_t)0x8000000000002174, (int32_t)0xffffffff80002175, (aclrtStream)(uintptr_t)0xfedc000000021760);
+	fake_arrived(ROPEWAY_rtMemcpyAsyncWithoutCheckKind, want, 6, &got, sizeof got);
+}
+
+static void send_rtIpcSetMemoryName(void)
+{
+	static const uint64_t want[] = {0xfedc000000021810, 0x8000000000002182, 0xfedc000000021830, 0x80002184};
+	rtError_t got = rtIpcSetMemoryName((const void*)(uintptr_t)0xfedc000000021810, (uint64_t)0x8000000000002182, (char*)(uintptr_t)0xfedc000000021830, (uint32_t)0x80002184);
+	fake_arrived(ROPEWAY_rtIpcSetMemoryName, want, 4, &got, sizeof got);
+}
+
+static void send_rtIpcDestroyMemoryName(void)
+{
+	static const uint64_t want[] = {0xfedc000000021910};
+	rtError_t got = rtIpcDestroyMemoryName((const char*)(uintptr_t)0xfedc000000021910);
+	fake_arrived(ROPEWAY_rtIpcDestroyMemoryName, want, 1, &got, sizeof got);
+}
+
+static void send_rtIpcOpenMemory(void)
+{
+	static const uint64_t want[] = {0xfedc000000021a10, 0xfedc000000021a20};
+	rtError_t got = rtIpcOpenMemory((void**)(uintptr_t)0xfedc000000021a10, (const char*)(uintptr_t)0xfedc000000021a20);
+	fake_arrived(ROPEWAY_rtIpcOpenMemory, want, 2, &got, sizeof got);
+}
+
+static void send_rtIpcCloseMemory(void)
+{
+	static const uint64_t want[] = {0xfedc000000021b10};
+	rtError_t got = rtIpcCloseMemory((const void*)(uintptr_t)0xfedc000000021b10);
+	fake_arrived(ROPEWAY_rtIpcCloseMemory, want, 1, &got, sizeof got);
+}
+
+static void send_rtSetIpcMemPid(void)
+{
+	static const uint64_t want[] = {0xfedc000000021c10, 0xfedc000000021c20, 0xffffffff800021c3};
+	rtError_t got = rtSetIpcMemPid((const char*)(uintptr_t)0xfedc000000021c10, (int32_t*)(uintptr_t)0xfedc000000021c20, (int32_t)0xffffffff800021c3);
+	fake_arrived(ROPEWAY_rtSetIpcMemPid, want, 3, &got, sizeof got);
+}
+
+static void send_rtSetIpcMemorySuperPodPid(void)
+{
+	static const uint64_t want[] = {0xfedc000000021d10, 0x800021d2, 0xfedc000000021d30, 0xffffffff800021d4};
+	rtError_t got = rtSetIpcMemorySuperPodPid((const char*)(uintptr_t)0xfedc000000021d10, (uint32_t)0x800021d2, (int32_t*)(uintptr_t)0xfedc000000021d30, (int32_t)0xffffffff800021d4);
+	fake_arrived(ROPEWAY_rtSetIpcMemorySuperPodPid, want, 4, &got, sizeof got);
+}
+
+static void send_rtStreamCreate(void)
+{
+	static const uint64_t want[] = {0xfedc000000021e10, 0xffffffff800021e2};
+	rtError_t got = rtStreamCreate((aclrtStream*)(uintptr_t)0xfedc000000021e10, (int32_t)0xffffffff800021e2);
+	fake_arrived(ROPEWAY_rtStreamCreate, want, 2, &got, sizeof got);
+}
+
+static void send_rtStreamDestroy(void)
+{
+	static const uint64_t want[] = {0xfedc000000021f10};
+	rtError_t got = rtStreamDestroy((aclrtStream)(uintptr_t)0xfedc000000021f10);
+	fake_arrived(ROPEWAY_rtStreamDestroy, want, 1, &got, sizeof got);
+}
+
+static void send_rtStreamSynchronize(void)
+{
+	static const uint64_t want[] = {0xfedc000000022010};
+	rtError_t got = rtStreamSynchronize((aclrtStream)(uintptr_t)0xfedc000000022010);
+	fake_arrived(ROPEWAY_rtStreamSynchronize, want, 1, &got, sizeof got);
+}
+
+static void send_rtStreamGetSqid(void)
+{
+	static const uint64_t want[] = {0xfedc000000022110, 0xfedc000000022120};
+	rtError_t got = rtStreamGetSqid((aclrtStream)(uintptr_t)0xfedc000000022110, (uint32_t*)(uintptr_t)0xfedc000000022120);
+	fake_arrived(ROPEWAY_rtStreamGetSqid, want, 2, &got, sizeof got);
+}
+
+static void send_rtStreamGetCqid(void)
+{
+	static const uint64_t want[] = {0xfedc000000022210, 0xfedc000000022220, 0xfedc000000022230};
+	rtError_t got = rtStreamGetCqid((aclrtStream)(uintptr_t)0xfedc000000022210, (uint32_t*)(uintptr_t)0xfedc000000022220, (uint32_t*)(uintptr_t)0xfedc000000022230);
+	fake_arrived(ROPEWAY_rtStreamGetCqid, want, 3, &got, sizeof got);
+}
+
+static void send_rtGetTaskIdAndStreamID(void)
+{
+	static const uint64_t want[] = {0xfedc000000022310, 0xfedc000000022320};
+	rtError_t got = rtGetTaskIdAndStreamID((uint32_t*)(uintptr_t)0xfedc000000022310, (uint32_t*)(uintptr_t)0xfedc000000022320);
+	fake_arrived(ROPEWAY_rtGetTaskIdAndStreamID, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyCreate(void)
+{
+	static const uint64_t want[] = {0xffffffff80002241, 0xfedc000000022420};
+	rtError_t got = rtNotifyCreate((int32_t)0xffffffff80002241, (aclrtNotify*)(uintptr_t)0xfedc000000022420);
+	fake_arrived(ROPEWAY_rtNotifyCreate, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyDestroy(void)
+{
+	static const uint64_t want[] = {0xfedc000000022510};
+	rtError_t got = rtNotifyDestroy((aclrtNotify)(uintptr_t)0xfedc000000022510);
+	fake_arrived(ROPEWAY_rtNotifyDestroy, want, 1, &got, sizeof got);
+}
+
+static void send_rtNotifyRecord(void)
+{
+	static const uint64_t want[] = {0xfedc000000022610, 0xfedc000000022620};
+	rtError_t got = rtNotifyRecord((aclrtNotify)(uintptr_t)0xfedc000000022610, (aclrtStream)(uintptr_t)0xfedc000000022620);
+	fake_arrived(ROPEWAY_rtNotifyRecord, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyWait(void)
+{
+	static const uint64_t want[] = {0xfedc000000022710, 0xfedc000000022720};
+	rtError_t got = rtNotifyWait((aclrtNotify)(uintptr_t)0xfedc000000022710, (aclrtStream)(uintptr_t)0xfedc000000022720);
+	fake_arrived(ROPEWAY_rtNotifyWait, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyGetAddrOffset(void)
+{
+	static const uint64_t want[] = {0xfedc000000022810, 0xfedc000000022820};
+	rtError_t got = rtNotifyGetAddrOffset((aclrtNotify)(uintptr_t)0xfedc000000022810, (uint64_t*)(uintptr_t)0xfedc000000022820);
+	fake_arrived(ROPEWAY_rtNotifyGetAddrOffset, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetC2cCtrlAddr(void)
+{
+	static const uint64_t want[] = {0xfedc000000022910, 0xfedc000000022920};
+	rtError_t got = rtGetC2cCtrlAddr((uint64_t*)(uintptr_t)0xfedc000000022910, (uint32_t*)(uintptr_t)0xfedc000000022920);
+	fake_arrived(ROPEWAY_rtGetC2cCtrlAddr, want, 2, &got, sizeof got);
+}
+
+static void send_rtDevBinaryRegister(void)
+{
+	static const uint64_t want[] = {0xfedc000000022a10, 0xfedc000000022a20};
+	rtError_t got = rtDevBinaryRegister((const rtDevBinary_t*)(uintptr_t)0xfedc000000022a10, (void**)(uintptr_t)0xfedc000000022a20);
+	fake_arrived(ROPEWAY_rtDevBinaryRegister, want, 2, &got, sizeof got);
+}
+
+static void send_rtRegisterAllKernel(void)
+{
+	static const uint64_t want[] = {0xfedc000000022b10, 0xfedc000000022b20};
+	rtError_t got = rtRegisterAllKernel((const rtDevBinary_t*)(uintptr_t)0xfedc000000022b10, (void**)(uintptr_t)0xfedc000000022b20);
+	fake_arrived(ROPEWAY_rtRegisterAllKernel, want, 2, &got, sizeof got);
+}
+
+static void send_rtDevBinaryUnRegister(void)
+{
+	static const uint64_t want[] = {0xfedc000000022c10};
+	rtError_t got = rtDevBinaryUnRegister((aclrtBinHandle)(uintptr_t)0xfedc000000022c10);
+	fake_arrived(ROPEWAY_rtDevBinaryUnRegister, want, 1, &got, sizeof got);
+}
+
+static void send_rtFunctionRegister(void)
+{
+	static const uint64_t want[] = {0xfedc000000022d10, 0xfedc000000022d20, 0xfedc000000022d30, 0xfedc000000022d40, 0x800022d5};
+	rtError_t got = rtFunctionRegister((aclrtBinHandle)(uintptr_t)0xfedc000000022d10, (const void*)(uintptr_t)0xfedc000000022d20, (const char*)(uintptr_t)0xfedc000000022d30, (const void*)(uintptr_t)0xfedc000000022d40, (uint32_t)0x800022d5);
+	fake_arrived(ROPEWAY_rtFunctionRegister, want, 5, &got, sizeof got);
+}
+
+static void send_rtKernelLaunch(void)
+{
+	static const uint64_t want[] = {0xfedc000000022e10, 0x800022e2, 0xfedc000000022e30, 0x800022e4, 0xfedc000000022e50, 0xfedc000000022e60};
+	rtError_t got = rtKernelLaunch((const void*)(uintptr_t)0xfedc000000022e10, (uint32_t)0x800022e2, (void*)(uintptr_t)0xfedc000000022e30, (uint32_t)0x800022e4, (rtSmDesc_t*)(uintptr_t)0xfedc000000022e50, (aclrtStream)(uintptr_t)0xfedc000000022e60);
+	fake_arrived(ROPEWAY_rtKernelLaunch, want, 6, &got, sizeof got);
+}
+
+static void send_rtKernelLaunchWithFlagV2(void)
+{
+	static const uint64_t want[] = {0xfedc000000022f10, 0x800022f2, 0xfedc000000022f30, 0xfedc000000022f40, 0xfedc000000022f50, 0x800022f6, 0xfedc000000022f70};
+	rtError_t got = rtKernelLaunchWithFlagV2((const void*)(uintptr_t)0xfedc000000022f10, (uint32_t)0x800022f2, (rtArgsEx_t*)(uintptr_t)0xfedc000000022f30, (rtSmDesc_t*)(uintptr_t)0xfedc000000022f40, (aclrtStream)(uintptr_t)0xfedc000000022f50, (uint32_t)0x800022f6, (const rtTaskCfgInfo_t*)(uintptr_t)0xfedc000000022f70);
+	fake_arrived(ROPEWAY_rtKernelLaunchWithFlagV2, want, 7, &got, sizeof got);
+}
+
+static void send_rtKernelLaunchWithHandleV2(void)
+{
+	static const uint64_t want[] = {0xfedc000000023010, 0x8000000000002302, 0x80002303, 0xfedc000000023040, 0xfedc000000023050, 0xfedc000000023060, 0xfedc000000023070};
+	rtError_t got = rtKernelLaunchWithHandleV2((aclrtBinHandle)(uintptr_t)0xfedc000000023010, (const uint64_t)0x8000000000002302, (uint32_t)0x80002303, (rtArgsEx_t*)(uintptr_t)0xfedc000000023040, (rtSmDesc_t*)(uintptr_t)0xfedc000000023050, (aclrtStream)(uintptr_t)0xfedc000000023060, (const rtTaskCfgInfo_t*)(uintptr_t)0xfedc000000023070);
+	fake_arrived(ROPEWAY_rtKernelLaunchWithHandleV2, want, 7, &got, sizeof got);
+}
+
+static void send_rtsLaunchCpuKernel(void)
+{
+	static const uint64_t want[] = {0xfedc000000023110, 0x80002312, 0xfedc000000023130, 0xfedc000000023140, 0xfedc000000023150};
+	rtError_t got = rtsLaunchCpuKernel((aclrtFuncHandle)(uintptr_t)0xfedc000000023110, (uint32_t)0x80002312, (aclrtStream)(uintptr_t)0xfedc000000023130, (const aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000023140, (rtCpuKernelArgs_t*)(uintptr_t)0xfedc000000023150);
+	fake_arrived(ROPEWAY_rtsLaunchCpuKernel, want, 5, &got, sizeof got);
+}
+
+static void send_rtAicpuKernelLaunchExWithArgs(void)
+{
+	static const uint64_t want[] = {0x80002321, 0xfedc000000023220, 0x80002323, 0xfedc000000023240, 0xfedc000000023250, 0xfedc000000023260, 0x80002327};
+	rtError_t got = rtAicpuKernelLaunchExWithArgs((const uint32_t)0x80002321, (const char*)(uintptr_t)0xfedc000000023220, (const uint32_t)0x80002323, (const rtAicpuArgsEx_t*)(uintptr_t)0xfedc000000023240, (rtSmDesc_t*)(uintptr_t)0xfedc000000023250, (aclrtStream)(uintptr_t)0xfedc000000023260, (const uint32_t)0x80002327);
+	fake_arrived(ROPEWAY_rtAicpuKernelLaunchExWithArgs, want, 7, &got, sizeof got);
+}
+
+static void send_rtRegisterFuncSymbol(void)
+{
+	static const uint64_t want[] = {0xfedc000000023310, 0xfedc000000023320, 0xfedc000000023330, 0xfedc000000023340};
+	rtError_t got = rtRegisterFuncSymbol((aclrtBinHandle)(uintptr_t)0xfedc000000023310, (const void*)(uintptr_t)0xfedc000000023320, (const char*)(uintptr_t)0xfedc000000023330, (void*)(uintptr_t)0xfedc000000023340);
+	fake_arrived(ROPEWAY_rtRegisterFuncSymbol, want, 4, &got, sizeof got);
+}
+
+static void send_rtRegisterVariable(void)
+{
+	static const uint64_t want[] = {0xfedc000000023410, 0xfedc000000023420, 0xfedc000000023430, 0x8000000000002344, 0x80002345, 0xfedc000000023460};
+	rtError_t got = rtRegisterVariable((aclrtBinHandle)(uintptr_t)0xfedc000000023410, (const void*)(uintptr_t)0xfedc000000023420, (const char*)(uintptr_t)0xfedc000000023430, (size_t)0x8000000000002344, (uint32_t)0x80002345, (void*)(uintptr_t)0xfedc000000023460);
+	fake_arrived(ROPEWAY_rtRegisterVariable, want, 6, &got, sizeof got);
+}
+
+static void send_rtGeneralCtrl(void)
+{
+	static const uint64_t want[] = {0xfedc000000023510, 0x80002352, 0x80002353};
+	rtError_t got = rtGeneralCtrl((uintptr_t*)(uintptr_t)0xfedc000000023510, (uint32_t)0x80002352, (uint32_t)0x80002353);
+	fake_arrived(ROPEWAY_rtGeneralCtrl, want, 3, &got, sizeof got);
+}
+
+static void send_MsprofReportApi(void)
+{
+	static const uint64_t want[] = {0x80002361, 0xfedc000000023620};
+	int32_t got = MsprofReportApi((uint32_t)0x80002361, (const void*)(uintptr_t)0xfedc000000023620);
+	fake_arrived(ROPEWAY_MsprofReportApi, want, 2, &got, sizeof got);
+}
+
+static void send_MsprofReportCompactInfo(void)
+{
+	static const uint64_t want[] = {0x80002371, 0xfedc000000023720, 0x80002373};
+	int32_t got = MsprofReportCompactInfo((uint32_t)0x80002371, (const void*)(uintptr_t)0xfedc000000023720, (uint32_t)0x80002373);
+	fake_arrived(ROPEWAY_MsprofReportCompactInfo, want, 3, &got, sizeof got);
+}
+
+static void send_MsprofReportAdditionalInfo(void)
+{
+	static const uint64_t want[] = {0x80002381, 0xfedc000000023820, 0x80002383};
+	int32_t got = MsprofReportAdditionalInfo((uint32_t)0x80002381, (const void*)(uintptr_t)0xfedc000000023820, (uint32_t)0x80002383);
+	fake_arrived(ROPEWAY_MsprofReportAdditionalInfo, want, 3, &got, sizeof got);
+}
+
+static void send_MsprofSysCycleTime(void)
+{
+	uint64_t got = MsprofSysCycleTime();
+	fake_arrived(ROPEWAY_MsprofSysCycleTime, NULL, 0, &got, sizeof got);
+}
+
+static void send_MsprofSetDeviceIdByGeModelIdx(void)
+{
+	static const uint64_t want[] = {0x800023a1, 0x800023a2};
+	int32_t got = MsprofSetDeviceIdByGeModelIdx((const uint32_t)0x800023a1, (const uint32_t)0x800023a2);
+	fake_arrived(ROPEWAY_MsprofSetDeviceIdByGeModelIdx, want, 2, &got, sizeof got);
+}
+
+static void send_MsprofUnsetDeviceIdByGeModelIdx(void)
+{
+	static const uint64_t want[] = {0x800023b1, 0x800023b2};
+	int32_t got = MsprofUnsetDeviceIdByGeModelIdx((const uint32_t)0x800023b1, (const uint32_t)0x800023b2);
+	fake_arrived(ROPEWAY_MsprofUnsetDeviceIdByGeModelIdx, want, 2, &got, sizeof got);
 }
 
 const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
@@ -3884,6 +4297,8 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclGetCannAttribute, 1},
 	{send_aclGetDeviceCapability, 1},
 	{send_aclAppLog, 0},
+	{send_aclrtApiInjectionSetFunc, 1},
+	{send_aclrtApiInjectionGetFunc, 1},
 	{send_aclFloat16ToFloat, 0},
 	{send_aclFloatToFloat16, 0},
 	{send_aclDataTypeSize, 0},
@@ -4126,4 +4541,60 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_acltdtCreateQueueRouteQueryInfo, 0},
 	{send_acltdtDestroyQueueRouteQueryInfo, 1},
 	{send_acltdtSetQueueRouteQueryInfo, 1},
+	{send_rtSetDevice, 1},
+	{send_rtGetDevice, 1},
+	{send_rtDeviceReset, 1},
+	{send_rtGetDeviceCount, 1},
+	{send_rtGetDevicePhyIdByIndex, 1},
+	{send_rtGetLogicDevIdByUserDevId, 1},
+	{send_rtDeviceGetBareTgid, 1},
+	{send_rtGetDeviceInfo, 1},
+	{send_rtEnableP2P, 1},
+	{send_rtDisableP2P, 1},
+	{send_rtGetSocVersion, 1},
+	{send_rtGetAiCoreCount, 1},
+	{send_rtGetAiCpuCount, 1},
+	{send_rtMalloc, 1},
+	{send_rtFree, 1},
+	{send_rtMallocHost, 1},
+	{send_rtFreeHost, 1},
+	{send_rtMemcpy, 1},
+	{send_rtMemcpyAsync, 1},
+	{send_rtMemcpyAsyncWithoutCheckKind, 1},
+	{send_rtIpcSetMemoryName, 1},
+	{send_rtIpcDestroyMemoryName, 1},
+	{send_rtIpcOpenMemory, 1},
+	{send_rtIpcCloseMemory, 1},
+	{send_rtSetIpcMemPid, 1},
+	{send_rtSetIpcMemorySuperPodPid, 1},
+	{send_rtStreamCreate, 1},
+	{send_rtStreamDestroy, 1},
+	{send_rtStreamSynchronize, 1},
+	{send_rtStreamGetSqid, 1},
+	{send_rtStreamGetCqid, 1},
+	{send_rtGetTaskIdAndStreamID, 1},
+	{send_rtNotifyCreate, 1},
+	{send_rtNotifyDestroy, 1},
+	{send_rtNotifyRecord, 1},
+	{send_rtNotifyWait, 1},
+	{send_rtNotifyGetAddrOffset, 1},
+	{send_rtGetC2cCtrlAddr, 1},
+	{send_rtDevBinaryRegister, 1},
+	{send_rtRegisterAllKernel, 1},
+	{send_rtDevBinaryUnRegister, 1},
+	{send_rtFunctionRegister, 1},
+	{send_rtKernelLaunch, 1},
+	{send_rtKernelLaunchWithFlagV2, 1},
+	{send_rtKernelLaunchWithHandleV2, 1},
+	{send_rtsLaunchCpuKernel, 1},
+	{send_rtAicpuKernelLaunchExWithArgs, 1},
+	{send_rtRegisterFuncSymbol, 1},
+	{send_rtRegisterVariable, 1},
+	{send_rtGeneralCtrl, 1},
+	{send_MsprofReportApi, 0},
+	{send_MsprofReportCompactInfo, 0},
+	{send_MsprofReportAdditionalInfo, 0},
+	{send_MsprofSysCycleTime, 0},
+	{send_MsprofSetDeviceIdByGeModelIdx, 0},
+	{send_MsprofUnsetDeviceIdByGeModelIdx, 0},
 };

@@ -11,7 +11,7 @@ struct fake_send {
 };
 extern const struct fake_send fake_calls[ROPEWAY_FUNCTIONS];
 
-/* Slots that are an address nobody can foretell: of a struct that fake_fill filled, of aclAppLog's text. */
+/* Slots that are an address nobody can foretell: of a struct that fake_fill filled, of a text. */
 #define FAKE_STRUCT 0xffffffffffffff01u
 #define FAKE_TEXT 0xffffffffffffff02u
 

@@ -73,6 +73,8 @@ static void record(uint32_t function, struct fake_call *c, const uint64_t *slots
 			memcpy(c->bytes[c->structs++], (void *)(uintptr_t)slots[fake_structs[i].slot], fake_structs[i].size);
 	if (function == ROPEWAY_aclAppLog)
 		snprintf(c->text, sizeof c->text, "%s", (const char *)(uintptr_t)slots[4]);
+	if (function == ROPEWAY_aclrtApiInjectionSetFunc || function == ROPEWAY_aclrtApiInjectionGetFunc)
+		snprintf(c->text, sizeof c->text, "%s", (const char *)(uintptr_t)slots[0]);
 }
 
 EXPORT uint64_t ropeway_core_call(uint32_t function, ropeway_thread thread, uint64_t *slots);

@@ -12,7 +12,7 @@ struct fake_call {
 	uint64_t slot[FAKE_SLOTS];
 	uint32_t structs;
 	unsigned char bytes[FAKE_STRUCTS][FAKE_BYTES]; /* of structs that were passed by value, in their order */
-	char text[32];                                 /* that aclAppLog made */
+	char text[32];                                 /* that aclAppLog made, or the name of a function to hook */
 };
 
 /* What the fake core returns: a number with all bits in use. */

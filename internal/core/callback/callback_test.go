@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 // TestRegistry: a name has one callback, which keeps its place, and a list that was read does not change.
@@ -68,9 +70,7 @@ func TestReports(t *testing.T) {
 		var s Reports
 		var drops atomic.Uint32
 		by, err := s.Join(7, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if _, err := s.Join(7, 1); err != ErrDevice {
 			t.Errorf("another device: %v", err)
 		}
@@ -113,9 +113,7 @@ func TestReportsFull(t *testing.T) {
 	for id := uint64(2); err == nil && id <= maxSubscribers; id++ {
 		_, err = s.Join(id, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := s.Join(maxSubscribers+1, 0); err != ErrTooMany {
 		t.Errorf("one more: %v", err)
 	}

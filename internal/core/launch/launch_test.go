@@ -18,6 +18,7 @@ import (
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 // meta is a section of meta data with parameters of 8, 8 and 4 bytes.
@@ -225,7 +226,7 @@ func TestArgsArray(t *testing.T) {
 	f := b.function("set")
 	b.OK(launch.LaunchKernelWithArgsArray(b.Th, core.Addr(f), 2, s, nil, &args[0]))
 	symbol := host(0)
-	b.OK(launch.RegisterFuncSymbol(b.Th, b.bin, core.AddrOf(symbol), text("set")))
+	b.OK(launch.RegisterFuncSymbol(b.Th, b.bin, core.AddrOf(symbol), text("set"), 0))
 	b.OK(launch.LaunchKernelWithArgsArray(b.Th, core.AddrOf(symbol), 1, s, nil, &args[0]))
 	b.OK(b.Th.SynchronizeStream(s))
 	if got := b.read(p, 1)[0]; got != 121 {
@@ -378,13 +379,9 @@ func TestThreadsBuilder(t *testing.T) {
 func TestLengthTooLarge(t *testing.T) {
 	b := newBench(t, "A2")
 	page, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer syscall.Munmap(page) //nolint:errcheck // ours
-	if err := syscall.Mprotect(page[4096:], syscall.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, syscall.Mprotect(page[4096:], syscall.PROT_NONE))
 	data := core.AddrOf(page)
 	for name, load := range map[string]func(n uint64) *core.Error{
 		"aclrtBinaryLoadFromData": func(n uint64) *core.Error {

@@ -91,8 +91,8 @@ func TestLaunchAllocs(t *testing.T) {
 				b.OK(b.Th.StreamQuery(s, &status))
 			}
 		}
-		// How many launches are in flight at once depends on the machine. The queue and both lists of free blocks grow to
-		// what 100 of them need before anything is counted.
+		// How many launches are in flight at once depends on the machine. The queue and both lists of free blocks grow
+		// to what 100 of them need before anything is counted.
 		for range 3 {
 			gate := make(chan struct{})
 			b.OK(b.Th.LaunchHostFunc(s, func(core.Addr) { <-gate }, 0))

@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 // npu turns a shared object into what looks like an NPU binary of the same kernels.
@@ -36,9 +37,7 @@ func TestStandIn(t *testing.T) {
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "kernels.o")
 	for name, data := range map[string][]byte{filepath.Join(dir, "other.so"): kerneltest.Compile(t,
 		"void other(void) {}"), filepath.Join(dir, "some.so"): image, path: fake} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(name, data, 0o600))
 	}
 	launch.SetFolder(b.Runtime, dir)
 	b.OK(launch.BinaryLoadFromData(b.Th, core.AddrOf(fake), uint64(len(fake)), nil, &b.bin))
@@ -52,9 +51,7 @@ func TestStandIn(t *testing.T) {
 	b.OK(launch.BinaryLoad(b.Th, launch.CreateBinary(b.Th, core.AddrOf(fake), uint64(len(fake))), &old))
 	b.OK(launch.BinaryGetFunction(b.Th, old, text("times"), &f))
 	only := kerneltest.Compile(t, "void named(void) {}")
-	if err := os.WriteFile(filepath.Join(dir, "kernels.so"), only, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "kernels.so"), only, 0o600))
 	b.OK(launch.BinaryLoadFromFile(b.Th, text(path), nil, &b.bin))
 	b.function("named")
 
@@ -86,9 +83,7 @@ func TestStandInForNothing(t *testing.T) {
 	if want := "nothing stands in for it in " + dir; !strings.Contains(err.Text, want) {
 		t.Errorf("%q, want %q", err.Text, want)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "never.so"), kerneltest.Compile(t, source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "never.so"), kerneltest.Compile(t, source), 0o600))
 	b.OK(launch.BinaryLoadFromFile(b.Th, text(path), nil, &b.bin))
 	p := b.words(1, 4)
 	b.OK(b.host("times", 1, 0, uint64(p), 1))
@@ -105,9 +100,7 @@ func TestStandInMissing(t *testing.T) {
 	compiled := kerneltest.Compile(t, "void first_3(void) {}\nvoid second(void) {}")
 	fake, part := npu(compiled), kerneltest.Compile(t, "void second(void) {}")
 	path := filepath.Join(t.TempDir(), "op.o")
-	if err := os.WriteFile(path, fake, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(path, fake, 0o600))
 	for _, c := range []struct {
 		name  string
 		files map[string][]byte // nil: there is no folder
@@ -123,14 +116,10 @@ func TestStandInMissing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "folder")
 			if c.files != nil {
-				if err := os.Mkdir(dir, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, os.Mkdir(dir, 0o700))
 			}
 			for name, data := range c.files {
-				if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 			}
 			launch.SetFolder(b.Runtime, dir)
 			var h core.Handle
@@ -142,9 +131,7 @@ func TestStandInMissing(t *testing.T) {
 		})
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "op.so"), part, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(filepath.Join(dir, "op.so"), part, 0o600))
 	launch.SetFolder(b.Runtime, dir)
 	var h, f core.Handle
 	b.OK(launch.BinaryLoadFromFile(b.Th, text(path), nil, &h))
@@ -167,9 +154,7 @@ func TestStandInTakesArrays(t *testing.T) {
 		"#include <stdint.h>\nvoid set(uint32_t *p, uint32_t v) { *p += v; }")
 	for name, data := range map[string][]byte{filepath.Join(dir, "kernels.so"): stand,
 		path: npu(kerneltest.Compile(t, source))} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(name, data, 0o600))
 	}
 	launch.SetFolder(b.Runtime, dir)
 	b.OK(launch.BinaryLoadFromFile(b.Th, text(path), nil, &b.bin))

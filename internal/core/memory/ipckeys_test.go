@@ -14,6 +14,7 @@ import (
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
 	"ropeway/internal/share"
+	"ropeway/internal/testenv"
 )
 
 // hookDriver calls freed when device memory was freed, before the call that freed it goes on: what another thread may
@@ -45,13 +46,9 @@ func (d hookDevice) Free(p uintptr) error {
 func runtimeOf(t testing.TB, name string) (*core.Runtime, *core.Thread, *hookDriver) {
 	t.Helper()
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	p, err := product.Find(name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	hook := &hookDriver{Driver: d}
 	rt := core.New(core.Options{Driver: hook, Product: p})
 	t.Cleanup(func() {

@@ -15,6 +15,7 @@ import (
 	"ropeway/internal/core/coretest"
 	"ropeway/internal/driver"
 	"ropeway/internal/share"
+	"ropeway/internal/testenv"
 )
 
 // exportAll is memory of n bytes and a key for everybody.
@@ -34,13 +35,9 @@ func exportAll(t testing.TB, th *core.Thread, n uint64) (core.Addr, *byte) {
 func memfd(t testing.TB, size int64, seals int) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("ipcmem-test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	f := os.NewFile(uintptr(fd), "ipcmem-test")
-	if err := f.Truncate(size); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, f.Truncate(size))
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
 		t.Fatal(err)
 	}
@@ -94,9 +91,7 @@ func TestImportRefusesBadFiles(t *testing.T) {
 		}
 		var fake share.Broker
 		k, err := fake.Export(it, share.Options{Open: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		key := append([]byte(k.Text()), 0)
 		p := core.Addr(7)
 		if err := IpcMemImportByKey(th, &p, &key[0], 0); err == nil || err.Code != abi.ErrRTDrvInternalError || p != 7 {
@@ -113,9 +108,7 @@ func TestImportRefusesBadFiles(t *testing.T) {
 func files(t testing.TB) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n := 0
 	for _, e := range list {
 		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); strings.Contains(to, "ipcmem-test") {

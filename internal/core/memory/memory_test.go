@@ -1,21 +1,17 @@
 package memory_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/coretest"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
-	"ropeway/internal/driver"
-	"ropeway/internal/driver/faulty"
 )
 
 // machine is what these tests run on.
@@ -76,46 +72,6 @@ func (b block) verify(th *core.Thread, buf core.Addr) error {
 	return nil
 }
 
-// TestMemoryKeepsItsContents allocates and frees at random and checks that every block keeps what was written.
-func TestMemoryKeepsItsContents(t *testing.T) {
-	m := newMachine(t, "A2", "")
-	const most = 3 << 20
-	buf, start := m.pinned(most), m.free()
-	r := rand.New(rand.NewPCG(1, 2))
-	var live []block
-	var taken uint64
-	for i := range 400 {
-		if len(live) > 0 && (r.IntN(3) == 0 || len(live) > 20) {
-			k := r.IntN(len(live))
-			b := live[k]
-			if err := b.verify(m.Th, buf); err != nil {
-				t.Fatal(err)
-			}
-			m.OK(memory.Free(m.Th, b.p))
-			rounded, _ := memory.Round(b.n, 32)
-			taken -= rounded
-			live = append(live[:k], live[k+1:]...)
-		} else {
-			n := uint64(1) << r.IntN(22)
-			b := block{n: n + r.Uint64N(n), seed: byte(i)}
-			b.n = min(b.n, most)
-			b.p = m.device(b.n)
-			m.OK(b.write(m.Th, buf))
-			rounded, _ := memory.Round(b.n, 32)
-			taken += rounded
-			live = append(live, b)
-		}
-		if got := start - m.free(); got != taken {
-			t.Fatalf("step %d: %d bytes are in use, %d were asked for", i, got, taken)
-		}
-	}
-	for _, b := range live {
-		if err := b.verify(m.Th, buf); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestMemoryInside copies into the middle of an allocation, and cannot free it from there.
 func TestMemoryInside(t *testing.T) {
 	for _, form := range []string{"310P EP", "310P RC"} {
@@ -167,111 +123,6 @@ func TestMemoryFreedTwice(t *testing.T) {
 	}
 }
 
-// TestMemoryFreedInUse frees memory that queued copies still want: they may work or fail, nothing else may happen.
-func TestMemoryFreedInUse(t *testing.T) {
-	m := newMachine(t, "A2", "")
-	for round := range 20 {
-		const n = 1 << 20
-		var s core.Handle
-		m.OK(m.Th.CreateStream(&s))
-		gate := make(chan struct{})
-		m.OK(m.Th.LaunchHostFunc(s, func(core.Addr) { <-gate }, 0))
-		a, b, h := m.device(n), m.device(n), m.pinned(n)
-		m.OK(transfer.MemcpyAsync(m.Th, a, n, h, n, abi.MemcpyHostToDevice, s))
-		m.OK(transfer.MemcpyAsync(m.Th, b, n, a, n, abi.MemcpyDeviceToDevice, s))
-		m.OK(transfer.MemcpyAsync(m.Th, h, n, b, n, abi.MemcpyDeviceToHost, s))
-		freed := make(chan *core.Error, 3)
-		go func() {
-			freed <- memory.Free(m.Th, a)
-			freed <- memory.FreeHost(m.Th, h)
-			freed <- memory.Free(m.Th, b)
-		}()
-		if round%2 == 0 { // all freed before the copies run, or meanwhile
-			for range 3 {
-				m.OK(<-freed)
-			}
-			close(gate)
-		} else {
-			close(gate)
-			for range 3 {
-				m.OK(<-freed)
-			}
-		}
-		if err := m.Runtime.Streams.Get(s).Wait("test", core.WaitLimit{}); err != nil && err.Code != abi.ErrRTSysDma {
-			t.Errorf("the stream says %v", err)
-		} else if err == nil && round%2 == 0 {
-			t.Error("copies of freed memory worked")
-		}
-		m.OK(m.Th.DestroyStream(s))
-	}
-}
-
-// TestMemoryAllOfIt takes all memory, frees it and takes it again.
-func TestMemoryAllOfIt(t *testing.T) {
-	m := newMachine(t, "A2", "")
-	start, fill := m.free(), make([]int, 2)
-	for round := range fill {
-		var live []core.Addr
-		for n := uint64(64 << 20); n >= 4096; {
-			var p core.Addr
-			err := memory.Malloc(m.Th, &p, n-32, abi.MemMallocHugeFirst)
-			if err == nil {
-				live = append(live, p)
-				continue
-			}
-			m.Want(err, abi.ErrRTMemoryAllocation)
-			if !errors.Is(err, driver.ErrNoMemory) {
-				t.Fatalf("the driver's own words are lost: %v", err)
-			}
-			n /= 2
-		}
-		if left := m.free(); left >= start/64 {
-			t.Errorf("%d bytes of %d are left when nothing fits", left, start)
-		}
-		fill[round] = len(live)
-		for _, p := range live {
-			m.OK(memory.Free(m.Th, p))
-		}
-		if got := m.free(); got != start {
-			t.Errorf("%d bytes are free afterwards, %d were before", got, start)
-		}
-	}
-	if fill[0] != fill[1] {
-		t.Errorf("the second time there was room for %d allocations, the first time for %d", fill[1], fill[0])
-	}
-}
-
-// TestMemoryFailsCleanly makes every third allocation fail in the driver: what succeeds works, nothing is lost.
-func TestMemoryFailsCleanly(t *testing.T) {
-	m := newMachine(t, "A2", "")
-	start, buf := m.free(), m.pinned(4096)
-	var live []block
-	for i := range 60 {
-		if i%3 == 0 {
-			m.Faults.FailAll(faulty.Alloc, driver.ErrNoMemory)
-		}
-		b := block{n: 4096, seed: byte(i)}
-		err := memory.Malloc(m.Th, &b.p, b.n, abi.MemMallocNormalOnly)
-		m.Faults.Heal()
-		if i%3 == 0 {
-			m.Want(err, abi.ErrRTMemoryAllocation)
-			continue
-		}
-		m.OK(err)
-		m.OK(b.write(m.Th, buf))
-		live = append(live, b)
-	}
-	for _, b := range live {
-		if err := b.verify(m.Th, buf); err != nil {
-			t.Error(err)
-		}
-		m.OK(memory.Free(m.Th, b.p))
-	}
-	if got := m.free(); got != start {
-		t.Errorf("%d bytes are free, want %d", got, start)
-	}
-}
-
 // TestMemoryGoesWithItsDevice resets a device: its memory is gone, other memory is not.
 func TestMemoryGoesWithItsDevice(t *testing.T) {
 	m := newMachine(t, "A2", "")
@@ -303,32 +154,6 @@ func TestMemoryLostDevice(t *testing.T) {
 	err := memory.Malloc(m.Th, new(core.Addr), 4096, abi.MemMallocHugeFirst)
 	m.Want(err, abi.ErrRTLostHeartbeat)
 	m.OK(memory.Free(m.Th, p))
-}
-
-// TestMemoryAborting covers the one call of the group that looks at a running abort.
-func TestMemoryAborting(t *testing.T) {
-	m := newMachine(t, "A2", "")
-	p := m.device(64)
-	th, begun, refused := m.NewThread(0), make(chan struct{}), false
-	m.OK(m.Th.LaunchHostFunc(m.Stream(m.Th), func(core.Addr) { // the abort waits for it
-		close(begun)
-		for until := time.Now().Add(10 * time.Second); !refused && time.Now().Before(until); {
-			err := memory.MemFlush(th, 12345, 1)
-			refused = err != nil && err.Code == abi.ErrRTDeviceTaskAbort
-		}
-		if err := memory.MemInvalidate(th, 12345, 1); err != nil {
-			t.Error(err)
-		}
-		if err := memory.Free(th, p); err != nil {
-			t.Error(err)
-		}
-	}, 0))
-	<-begun
-	m.OK(m.Th.DeviceTaskAbort(0, 0))
-	if !refused {
-		t.Error("memory was flushed while the device aborted its tasks")
-	}
-	m.OK(memory.MemFlush(m.Th, 12345, 1))
 }
 
 // TestMemoryHammer allocates, writes, reads and frees from many threads at once; half of what one allocates another

@@ -739,6 +739,31 @@ func checkAclGetDeviceCapability(t *core.Thread, _ uint32, _ abi.DeviceInfo, val
 	return nil
 }
 
+func checkApiInjectionSetFunc(t *core.Thread, name *byte, f core.Addr) *core.Error {
+	const api = "aclrtApiInjectionSetFunc"
+	if name == nil { // name-null
+		return core.IsNull(api, "name")
+	}
+	if f == 0 { // func-null
+		return core.IsNull(api, "func")
+	}
+	if err := hookable(t, api, name); err != nil { // name-unknown
+		return err
+	}
+	return nil
+}
+
+func checkApiInjectionGetFunc(t *core.Thread, name *byte, _ *core.Addr, _ *core.Addr) *core.Error {
+	const api = "aclrtApiInjectionGetFunc"
+	if name == nil { // name-null
+		return core.IsNull(api, "name")
+	}
+	if err := hookable(t, api, name); err != nil { // name-unknown
+		return err
+	}
+	return nil
+}
+
 func checkSetGroup(t *core.Thread, groupID int32) (ctx *core.Context, err *core.Error) {
 	const api = "aclrtSetGroup"
 	if !t.Product("310P") { // not-on-310P

@@ -8,19 +8,16 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // configRuntime is a runtime with two devices to check configurations against.
 func configRuntime(t *testing.T, name string) *core.Thread {
 	t.Helper()
 	p, err := product.Find(name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 2, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	rt := core.New(core.Options{Driver: d, Product: p})
 	t.Cleanup(func() { rt.Close() }) //nolint:errcheck // nothing was made
 	return rt.NewThread(1)

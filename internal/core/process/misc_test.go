@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ropeway/internal/core"
+	"ropeway/internal/testenv"
 )
 
 func TestVersionNumber(t *testing.T) {
@@ -44,12 +45,8 @@ func TestVersionFiles(t *testing.T) {
 	write := func(dir, text string) {
 		t.Helper()
 		dir = filepath.Join(home, dir)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "version.info"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.MkdirAll(dir, 0o755))
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, "version.info"), []byte(text), 0o644))
 	}
 	write("share/info/runtime", "# comment\ntimestamp=2025\r\nVersion = 8.5.0\r\n")
 	write("runtime", "Version=1.0.0")

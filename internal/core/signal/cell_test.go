@@ -16,6 +16,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/coretest"
 	"ropeway/internal/core/memory"
+	"ropeway/internal/testenv"
 )
 
 // alloc is memory of the thread's device.
@@ -39,9 +40,7 @@ func TestCellOrder(t *testing.T) {
 		c := newCell(notifyWords)
 		if shared {
 			files, err := c.share()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			closeAll(files)
 		}
 		const waits = 5
@@ -58,7 +57,7 @@ func TestCellOrder(t *testing.T) {
 			select {
 			case i := <-woken:
 				return i
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("nobody was woken")
 			}
 			return -1
@@ -116,13 +115,9 @@ func TestCellAwait(t *testing.T) {
 func TestCellPageRefused(t *testing.T) {
 	page := func(size int64, seals int) *os.File {
 		fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		f := os.NewFile(uintptr(fd), "page")
-		if err := f.Truncate(size); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, f.Truncate(size))
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 			t.Fatal(err)
 		}
@@ -130,17 +125,13 @@ func TestCellPageRefused(t *testing.T) {
 	}
 	socket := func() *os.File {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		unix.Close(pair[1]) //nolint:errcheck // it is open
 		return os.NewFile(uintptr(pair[0]), "socket")
 	}
 	null := func() *os.File {
 		f, err := os.Open(os.DevNull)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return f
 	}
 	before := coretest.OpenFiles(t)
@@ -165,9 +156,7 @@ func TestCellPageRefused(t *testing.T) {
 		t.Errorf("%d files are open, %d were before", after, before)
 	}
 	c, err := openCell(notifyWords, []*os.File{page(4096, cellPageSeals), socket(), socket()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	c.release()
 }
 
@@ -179,13 +168,9 @@ func TestCellHostile(t *testing.T) {
 	m.OK(m.Th.CreateEventExWithFlag(&event, abi.EventIpc))
 	e := m.Runtime.Events.Get(event)
 	files, err := e.Shared.(*ipcEvent).cell.share()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	other, err := openCell(ipcWords, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer other.release()
 	stop := make(chan struct{})
 	var evil sync.WaitGroup
@@ -290,11 +275,7 @@ func TestCellDestroyedInUse(t *testing.T) {
 		})
 		m.Within("threads", all.Wait)
 	}
-	for wait := time.Now().Add(10 * time.Second); coretest.OpenFiles(t) > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(wait) {
-			t.Fatalf("%d files are open, %d were", coretest.OpenFiles(t), before)
-		}
-	}
+	testenv.Eventually(t, "its files are closed", func() bool { return coretest.OpenFiles(t) <= before })
 }
 
 // allow fails the test unless a call ended well, or found that others had done something to what it is about.

@@ -9,13 +9,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/coretest"
 	"ropeway/internal/core/process"
 	"ropeway/internal/share"
+	"ropeway/internal/testenv"
 )
 
 // Cells between processes. The other process is this test again, as a peer: it imports what it is given, and does
@@ -83,16 +83,10 @@ func newPeer(m *coretest.Machine, keys ...string) *peer {
 	p.cmd.Env = append(os.Environ(), peerKeys+"="+strings.Join(keys, " "))
 	p.cmd.Stderr = os.Stderr
 	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		m.Fatal(err)
-	}
+	testenv.OK(m, err)
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		m.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		m.Fatal(err)
-	}
+	testenv.OK(m, err)
+	testenv.OK(m, p.cmd.Start())
 	p.in, p.out = in, bufio.NewScanner(out)
 	m.Cleanup(p.kill)
 	return p
@@ -214,11 +208,7 @@ func TestCellProcessKilled(t *testing.T) {
 			m.OK(err)
 		}
 	}
-	for wait := time.Now().Add(10 * time.Second); coretest.OpenFiles(t) > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(wait) {
-			t.Fatalf("%d files are open, %d were", coretest.OpenFiles(t), before)
-		}
-	}
+	testenv.Eventually(t, "its files are closed", func() bool { return coretest.OpenFiles(t) <= before })
 }
 
 // TestCellProcessNotReaped: a process that was killed has ended, although its parent, which may be the one that
@@ -231,9 +221,7 @@ func TestCellProcessNotReaped(t *testing.T) {
 	p.do("hold")
 	p.do("record")
 	m.OK(m.Th.StreamWaitEvent(s, event))
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, p.cmd.Process.Kill())
 	m.Within("the wait", func() { m.OK(m.Th.SynchronizeStream(s)) })
 	m.Want(m.Th.SynchronizeEvent(event), abi.ErrRTStreamAbort)
 }

@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // What a stream is like that waits for a cell.
@@ -59,9 +60,7 @@ func TestCellHoldsStream(t *testing.T) {
 				if status != abi.StreamStatusNotReady {
 					m.Error("the stream is ready")
 				}
-				for q := m.Runtime.Streams.Get(s); !q.Stalled(); {
-					time.Sleep(time.Millisecond)
-				}
+				testenv.Eventually(t, "the stream is stalled", m.Runtime.Streams.Get(s).Stalled)
 				open()
 				m.OK(m.Th.SynchronizeStream(s))
 				m.OK(m.Th.StreamQuery(s, &status))
@@ -105,13 +104,9 @@ func TestCellHoldsStream(t *testing.T) {
 // it.
 func TestCellBlocking(t *testing.T) {
 	prod, err := product.Find("950", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	m := &coretest.Machine{T: t, Runtime: core.New(core.Options{Driver: d, Product: prod, Blocking: true})}
 	defer m.Runtime.Close()
 	m.Th = m.NewThread(0)
@@ -175,13 +170,9 @@ func (l *taskList) Close() error                                    { return nil
 // TestCellObserved: records and waits are tasks of a kind of their own, and name what they have in common.
 func TestCellObserved(t *testing.T) {
 	prod, err := product.Find("950", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	l := &taskList{}
 	m := &coretest.Machine{T: t, Runtime: core.New(core.Options{Driver: d, Product: prod, Probe: core.Probe{Trace: l}})}
 	defer m.Runtime.Close()

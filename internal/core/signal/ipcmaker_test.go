@@ -8,9 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ropeway/internal/testenv"
 )
 
 // TestIPCBeginKilled: a process that is killed while it begins a record, at whatever moment, takes one number and no
@@ -30,9 +31,7 @@ func TestIPCBeginKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, err := newIPCEvent()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			defer x.cell.release()
 			record := func(count int) {
 				for i := range count {
@@ -57,9 +56,7 @@ func TestIPCBeginKilled(t *testing.T) {
 // TestIPCBeginFull: places of records that are not over are not given away, and those of a process that has ended are.
 func TestIPCBeginFull(t *testing.T) {
 	x, err := newIPCEvent()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer x.cell.release()
 	for i := range uint64(ipcPlaces) {
 		if n := x.begin(); n != i+1 {
@@ -85,22 +82,16 @@ func TestIPCBeginFull(t *testing.T) {
 // TestIPCBeginTogether: processes that begin records at the same time get each number once.
 func TestIPCBeginTogether(t *testing.T) {
 	x, err := newIPCEvent()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer x.cell.release()
 	const sides, each = 4, 20 * ipcPlaces
 	var taken [sides*each + 1]atomic.Int32
 	var all sync.WaitGroup
 	for range sides {
 		files, err := x.cell.share()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		y, err := openIPCEvent(files) // with a lock of its own, as another process
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		all.Go(func() {
 			defer y.cell.release()
 			for range each {
@@ -125,9 +116,7 @@ func TestIPCBeginTogether(t *testing.T) {
 // TestIPCBeginAnything: whatever other processes write, beginning a record comes to an end.
 func TestIPCBeginAnything(t *testing.T) {
 	x, err := newIPCEvent()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer x.cell.release()
 	for _, begun := range []uint64{0, 1, 1<<64 - 1, 1<<64 - ipcPlaces, 1 << 62} {
 		for _, word := range []uint64{0, 1<<64 - 1, 1 << makerProcess, uint64(maker(5).made(0)),
@@ -197,19 +186,14 @@ func TestIPCSpaces(t *testing.T) {
 func killed(t *testing.T) func(w []atomic.Uint64) maker {
 	t.Helper()
 	c := exec.Command("sleep", "1000")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Start())
 	t.Cleanup(func() { c.Wait() }) //nolint:errcheck // it was killed
 	start, err := began(c.Process.Pid)
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for wait := time.Now().Add(20 * time.Second); err == nil; time.Sleep(time.Millisecond) {
-		if _, err = began(c.Process.Pid); time.Now().After(wait) {
-			t.Fatal("a process that was killed does not end")
-		}
-	}
+	testenv.OK(t, c.Process.Kill())
+	testenv.Eventually(t, "a killed process ends", func() bool {
+		_, err = began(c.Process.Pid)
+		return err != nil
+	})
 	if !errors.Is(err, unix.ESRCH) || start == 0 {
 		t.Fatal(err)
 	}

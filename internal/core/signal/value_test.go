@@ -15,6 +15,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 func word(m *coretest.Machine) core.Addr {
@@ -50,11 +51,7 @@ func TestValueNobodyWaits(t *testing.T) {
 	m.Within("the first wait", func() { m.OK(m.Th.SynchronizeStream(s)) })
 	m.OK(transfer.Memset(m.Th, p, 8, 2, 1)) // a change that is not reported
 	m.Within("the second wait", func() { m.OK(m.Th.SynchronizeDevice()) })
-	m.Within("looking", func() {
-		for looking() {
-			time.Sleep(time.Millisecond)
-		}
-	})
+	testenv.Eventually(t, "polling stops", func() bool { return !looking() })
 	if n := v.waiting.Load(); n != 0 || len(v.waits) != 0 {
 		t.Errorf("%d waits are counted, %d words are known", n, len(v.waits))
 	}
@@ -118,13 +115,9 @@ func (d wordless) Caps() driver.Caps { return driver.Caps{Base: d} }
 // TestValueWithoutWords: a driver that cannot change single words does not have the calls.
 func TestValueWithoutWords(t *testing.T) {
 	prod, err := product.Find("A2", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	rt := core.New(core.Options{Driver: wordless{d}, Product: prod})
 	defer rt.Close()
 	m := &coretest.Machine{T: t, Runtime: rt}
@@ -137,13 +130,9 @@ func TestValueWithoutWords(t *testing.T) {
 // benchRuntime is a Machine for a benchmark.
 func benchRuntime(b *testing.B) (*core.Runtime, *core.Thread) {
 	prod, err := product.Find("A2", "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	rt := core.New(core.Options{Driver: d, Product: prod})
 	b.Cleanup(func() { rt.Close() })
 	th := rt.NewThread(1)

@@ -7,6 +7,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/coretest"
 	"ropeway/internal/core/memory"
+	"ropeway/internal/testenv"
 )
 
 // watchful is a checker that nothing is asked of.
@@ -27,9 +28,7 @@ func TestOrdersPruned(t *testing.T) {
 	reused := 0
 	for round := range core.Addr(100) {
 		p, err := dev.Alloc(64<<10, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		first := valueOrder(rt, p)
 		for i := range core.Addr(64) {
 			valueOrder(rt, p+8*(64*round+i))
@@ -37,22 +36,16 @@ func TestOrdersPruned(t *testing.T) {
 		if valueOrder(rt, p) != first || valueOrder(rt, live) != kept {
 			t.Fatal("the order of a word that is there has changed")
 		}
-		if err := dev.Free(p); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, dev.Free(p))
 		again, err := dev.Alloc(64<<10, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if again == p {
 			reused++
 			if valueOrder(rt, p) == first {
 				t.Fatal("a word has the order of one that was there before")
 			}
 		}
-		if err := dev.Free(again); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, dev.Free(again))
 	}
 	if reused == 0 {
 		t.Error("no address was used again: this proves nothing")

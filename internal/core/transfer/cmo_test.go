@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // seen is a driver that notes what of its memory the host computes on.
@@ -53,13 +54,9 @@ func (d *seen) total(t *testing.T, start uintptr) (n uint64) {
 func watched(t *testing.T, name string, size uint64) (*core.Thread, *seen, core.Addr) {
 	t.Helper()
 	base, err := soft.New(soft.Options{Devices: 1, Memory: 128 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	p, err := product.Find(name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d := &seen{Driver: base}
 	rt := core.New(core.Options{Driver: d, Product: p})
 	t.Cleanup(func() { rt.Close() }) //nolint:errcheck // tested elsewhere
@@ -68,9 +65,7 @@ func watched(t *testing.T, name string, size uint64) (*core.Thread, *seen, core.
 		t.Fatal(err)
 	}
 	at, err := th.Current().Device.Opened.Load().Alloc(size, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return th, d, at
 }
 
@@ -129,13 +124,9 @@ func TestPrefetchDescribed(t *testing.T) {
 		}
 		write(bytes.Repeat([]byte{0xFF}, 128))
 		op, err := describedCmo(rt, at, abi.CmoTypePrefetch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		desc := make([]byte, 128)
-		if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(desc), Src: at, N: 128}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, d.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(desc), Src: at, N: 128}))
 		if want := append(make([]byte, head), bytes.Repeat([]byte{0xFF}, 128-head)...); !bytes.Equal(desc, want) {
 			t.Errorf("%s: %x", name, desc)
 		}
@@ -143,9 +134,7 @@ func TestPrefetchDescribed(t *testing.T) {
 			if err := CmoSetDesc(th, at, at+4096, n); err != nil {
 				t.Fatal(err)
 			}
-			if err := op.Work(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, op.Work())
 			if got := d.total(t, at+4096); got != n {
 				t.Errorf("%s: %d bytes were read, want %d", name, got, n)
 			}

@@ -10,6 +10,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
+	"ropeway/internal/testenv"
 )
 
 // pieces has compute do a number of them, and returns in which order they were done.
@@ -17,9 +18,7 @@ func pieces(t *testing.T, number uint64, inTurn bool, dropped func() bool, fail 
 	err error) {
 	t.Helper()
 	d, e := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if e != nil {
-		t.Fatal(e)
-	}
+	testenv.OK(t, e)
 	defer d.Close() //nolint:errcheck // nothing was opened
 	rt := &core.Runtime{Driver: d}
 	var mu sync.Mutex
@@ -45,9 +44,7 @@ func TestPieces(t *testing.T) {
 	for _, number := range []uint64{0, 1, 5, handful, 3*handful + 1, 1000} {
 		for _, inTurn := range []bool{false, true} {
 			order, err := pieces(t, number, inTurn, never, number, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			if inTurn && !slices.IsSorted(order) {
 				t.Error("not in turn")
 			}

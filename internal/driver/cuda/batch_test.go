@@ -44,9 +44,7 @@ func newField(t testing.TB, d *Driver, v driver.Device) *field {
 				_, err = d.Register(f.addr[i], fieldBytes, false, 0)
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 	}
 	return f
 }
@@ -55,9 +53,7 @@ func newField(t testing.TB, d *Driver, v driver.Device) *field {
 func mapped(t testing.TB, n int) []byte {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { unix.Munmap(b) })
 	return b
 }
@@ -127,9 +123,7 @@ func (f *field) check(t *testing.T, d *Driver) {
 // result of the model: segments of 1 byte to 1 MiB at any alignment, in all directions.
 func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 	v, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer v.Close()
 	var wg sync.WaitGroup
 	for i := range uint64(8) {
@@ -187,21 +181,15 @@ func TestBatchesFake(t *testing.T) {
 func TestBatchWays(t *testing.T) {
 	f := &counting{fake: newFake(1)}
 	d, err := start(f, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer d.Close()
 	v, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer v.Close()
 	const bytes = 64 << 20
 	device, err1 := v.Alloc(bytes, driver.PageHugeFirst)
 	host, err2 := d.AllocHost(bytes)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, errors.Join(err1, err2))
 	q := v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: failing{t}.TaskFailed}})
 	for _, tt := range []struct {
 		name                     string
@@ -250,16 +238,12 @@ func TestBatchWays(t *testing.T) {
 func TestBatchOfManyAllocations(t *testing.T) {
 	d, f := openFake(t, 1)
 	v, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const each, count = 3000, 50
 	host := mapped(t, each*count)
 	rand.NewChaCha8([32]byte{1}).Read(host)
 	alias, err := d.Register(startOf(host), uint64(len(host)), true, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var device [count]uintptr
 	for i := range device {
 		if device[i], err = v.Alloc(each, driver.PageNormal); err != nil {
@@ -334,20 +318,14 @@ func TestCopyFromAnyThread(t *testing.T) {
 	var devices [2]driver.Device
 	for i := range devices {
 		v, err := d.Open(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer v.Close()
 		devices[i] = v
 	}
 	device, err := devices[0].Alloc(8, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	host, err := d.AllocHost(24)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	q := devices[0].NewQueue(driver.QueueOptions{Events: driver.Events{Failed: failing{t}.TaskFailed}})
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -10,6 +10,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
+	"ropeway/internal/testenv"
 )
 
 // bed is a driver with all devices open and some memory.
@@ -31,9 +32,7 @@ func newBedOn(t *testing.T, f *fake, o Options) *bed {
 	t.Helper()
 	f.careful = true
 	d, err := start(f, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return newBedOf(t, d, f)
 }
 
@@ -84,9 +83,7 @@ func (b *bed) open(i int) {
 func (b *bed) alloc(i int, n uint64) uintptr {
 	b.Helper()
 	addr, err := b.devs[i].Alloc(n, driver.PageNormal)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	return addr
 }
 
@@ -97,18 +94,14 @@ func (b *bed) queue(device int) *queue {
 // write and read copy bytes between Go's memory and the device.
 func (b *bed) write(to uintptr, data []byte) {
 	b.Helper()
-	if err := b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: to, Src: startOf(data), N: uint64(len(data))}); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: to, Src: startOf(data), N: uint64(len(data))}))
 	runtime.KeepAlive(data)
 }
 
 func (b *bed) read(from uintptr, n int) []byte {
 	b.Helper()
 	data := make([]byte, n)
-	if err := b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: startOf(data), Src: from, N: uint64(n)}); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: startOf(data), Src: from, N: uint64(n)}))
 	return data
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
+	"ropeway/internal/testenv"
 )
 
 // openFake opens a driver on fake GPUs.
@@ -15,9 +16,7 @@ func openFake(t testing.TB, gpus int) (*Driver, *fake) {
 	t.Helper()
 	f := newFake(gpus)
 	d, err := start(f, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return d, f
 }
 
@@ -28,9 +27,7 @@ func openGPU(t testing.TB) *Driver {
 	if errors.Is(err, driver.ErrUnsupported) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return d
 }
 
@@ -39,9 +36,7 @@ func openTwo(t testing.TB) *Driver {
 	t.Helper()
 	openGPU(t).Close()
 	d, err := New(Options{Devices: 2, Share: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return d
 }
 
@@ -81,18 +76,12 @@ func TestCloseGivesStreamBack(t *testing.T) {
 		}
 	}()
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer dev.Close()
 	dst, err := dev.Alloc(4096, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	src, err := d.AllocHost(4096)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for range 50 {
 		q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: ignore{}.TaskFailed}})
 		q.Copy(dst, src, 4096, driver.Tag{})

@@ -10,6 +10,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/imitation"
 	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/testenv"
 )
 
 // counts returns the numbers of graph nodes launched and changed, and of graphs.
@@ -268,9 +269,7 @@ func TestProgramGraphsMemoryGoes(t *testing.T) {
 	if before == 0 {
 		t.Fatal("there are no graphs")
 	}
-	if err := b.devs[0].Free(spare); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.devs[0].Free(spare))
 	b.run(q, p) // without graphs
 	if now, _, _ := b.f.counts(); now != before {
 		t.Error("a graph was launched that was made before memory went")
@@ -289,9 +288,7 @@ func TestProgramGraphsMemoryGoes(t *testing.T) {
 	if len(list) != 1 || list[0].end != 2 {
 		t.Fatalf("%d graphs", len(list))
 	}
-	if err := b.devs[0].Free(at); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.devs[0].Free(at))
 	b.run(q, p)
 	if got := b.sink.next(t); got.tag.Task != 3 || !errors.Is(got.err, driver.ErrFault) {
 		t.Errorf("task %d failed with %v", got.tag.Task, got.err)
@@ -322,9 +319,7 @@ func TestProgramOfKernels(t *testing.T) {
 	want := uint32(1)
 	for i, is := range []bool{false, true, true, false, true} {
 		if i == 3 {
-			if err := b.devs[0].Free(b.alloc(0, 64)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, b.devs[0].Free(b.alloc(0, 64)))
 		}
 		b.run(q, p)
 		want *= 9

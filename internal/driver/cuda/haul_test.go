@@ -14,6 +14,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/testenv"
 )
 
 // TestLoads proves that loads begin small, grow to the size of a slot and become small again, whichever lane takes
@@ -99,13 +100,9 @@ func newLink(t *testing.T, n uint64) (l *link, d *Driver, device uintptr) {
 	t.Helper()
 	l = &link{fake: newFake(1), each: func(int) libcuda.Result { return libcuda.Success }}
 	d, err := start(l, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	v, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if device, err = v.Alloc(n, driver.PageHugeFirst); err != nil {
 		t.Fatal(err)
 	}
@@ -133,9 +130,7 @@ func TestSlotsTakeTurns(t *testing.T) {
 	host := mapped(t, n)
 	for range 2 { // the first round creates the lane
 		l.watch(func(int) libcuda.Result { return libcuda.Success })
-		if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: device, Src: startOf(host), N: n}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, d.Run(driver.Op{Kind: driver.OpCopy, Dst: device, Src: startOf(host), N: n}))
 	}
 	lane := d.gpus[0].lanes[0]
 	for i, from := range l.from {

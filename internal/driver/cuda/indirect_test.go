@@ -12,6 +12,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/testenv"
 )
 
 // put writes b to pinned memory. Inlined it would break the compiler of Go 1.26.
@@ -79,9 +80,7 @@ func TestIndirectFault(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
 	meta, good, freed := b.alloc(0, 64), b.alloc(0, 100), b.alloc(0, 100)
-	if err := b.devs[0].Free(freed); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.devs[0].Free(freed))
 	for i, pair := range [][2]uintptr{{freed, good}, {good, freed}, {b.pinned, good}, {good, b.pinned},
 		{good + 1, good}, {good, ^uintptr(0)}} {
 		b.write(meta, descriptor(pair[0], pair[1], 100))
@@ -187,9 +186,7 @@ func TestIndirectAlias(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
 	alias, err := b.d.Register(b.pinned, 4096, true, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	meta := b.alloc(0, 64)
 	b.write(b.dev[0], noise(3, 100))
 	for _, registered := range []bool{true, false} {
@@ -201,9 +198,7 @@ func TestIndirectAlias(t *testing.T) {
 			if !bytes.Equal(bytesAt(b.pinned+5, 100), noise(3, 100)) {
 				t.Error("differs")
 			}
-			if err := b.d.Unregister(b.pinned); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, b.d.Unregister(b.pinned))
 		} else if got := b.sink.next(t); !errors.Is(got.err, driver.ErrFault) {
 			t.Errorf("unregistered: %v", got.err)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // TestInnerIsApart proves that the driver does not get memory that a program has freed.
@@ -12,15 +13,11 @@ func TestInnerIsApart(t *testing.T) {
 	var gone []uintptr
 	for _, n := range []uint64{1, 2 << 20, 8 << 20} {
 		addr, err := b.d.AllocHost(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		gone = append(gone, addr)
 	}
 	for _, addr := range gone {
-		if err := b.d.FreeHost(addr); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, b.d.FreeHost(addr))
 	}
 	q := b.queue(0) // uses everything that needs memory
 	b.write(b.dev[0], make([]byte, bedBytes))

@@ -13,15 +13,14 @@ import (
 	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/drivertest"
 	"ropeway/internal/kernel"
+	"ropeway/internal/testenv"
 )
 
 // load loads the kernels of drivertest on a device.
 func (b *bed) load(device int) driver.Module {
 	b.Helper()
 	m, err := b.d.LoadModule(device, "kernels.ptx", []byte(drivertest.PTX))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	return m
 }
 
@@ -29,9 +28,7 @@ func (b *bed) load(device int) driver.Module {
 func (b *bed) launchOf(m driver.Module, name string, blocks uint32, args ...uintptr) *driver.Launch {
 	b.Helper()
 	code, err := m.Code(name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	l := &driver.Launch{Module: m, Code: [2]uintptr{0, code}, Per: [2]uint32{0, 1}, Blocks: blocks,
 		Copied: true, Size: uint64(8 * len(args))}
 	if l.Args, err = b.d.AllocHost(64); err != nil {
@@ -254,9 +251,7 @@ func TestModulesGo(t *testing.T) {
 	if n := unloaded(); n != 1 {
 		t.Errorf("%d modules went, want the one that nothing holds any more", n)
 	}
-	if err := b.devs[0].Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.devs[0].Close())
 	if n := unloaded(); n != 2 {
 		t.Errorf("%d modules went, want both", n)
 	}

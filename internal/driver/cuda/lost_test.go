@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/testenv"
 )
 
 // failures records reported failures.
@@ -37,14 +38,10 @@ func TestLost(t *testing.T) {
 	for _, inFlight := range []bool{false, true} {
 		d, f := openFake(t, 1)
 		v, err := d.Open(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		a, _ := v.Alloc(100, driver.PageNormal)
 		b, err := d.AllocHost(100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		sink := make(failures, 10)
 		q := v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}})
 		q.Copy(a, b, 100, driver.Tag{Task: 1})
@@ -112,9 +109,7 @@ func TestLostStaysLost(t *testing.T) {
 	}{{1, Options{}}, {2, Options{}}, {1, Options{Devices: 2, Share: true}}} {
 		b := newBedOn(t, newFake(tt.gpus), tt.opts)
 		second, err := b.d.AllocHost(100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		b.lose()
 		if _, err := b.devs[0].Alloc(10, driver.PageNormal); !errors.Is(err, driver.ErrLost) {
 			t.Errorf("memory of a lost GPU: %v", err)

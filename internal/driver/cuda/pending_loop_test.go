@@ -8,6 +8,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
 	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/testenv"
 )
 
 // launching is a fake that calls a function when a kernel is launched.
@@ -27,9 +28,7 @@ func TestPendingDroppedMeanwhile(t *testing.T) {
 	const copies = mostPending + 2
 	f := &launching{fake: newFake(1), launched: func() {}}
 	d, err := start(f, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b := newBedOf(t, d, f.fake)
 	from := noise(5, copies+1)
 	put(b.pinned, from)
@@ -97,9 +96,7 @@ func TestPendingFreedWhenOver(t *testing.T) {
 	put(b.pinned, want)
 	b.write(b.dev[0], make([]byte, 64))
 	own, err := b.d.AllocHost(64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	q := b.queue(0)
 	var freed error
 	release := b.hold(q)

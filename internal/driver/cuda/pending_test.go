@@ -92,9 +92,8 @@ func TestPendingBegins(t *testing.T) {
 				q.Copy(b.dev[0], b.pinned, 8, driver.Tag{})
 			}
 			if tt.over {
-				for release(); !q.Idle(); {
-					time.Sleep(time.Millisecond)
-				}
+				release()
+				testenv.Eventually(t, "the queue is idle", q.Idle)
 			}
 			q.Mu.Lock()
 			if tt.awake {
@@ -143,9 +142,7 @@ func TestPendingTogether(t *testing.T) {
 	dev, host := b.dev[0], b.pinned
 	own := mapped(t, 4096)
 	alias, err := b.d.Register(startOf(own), 4096, true, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	seg := func(dst, src uintptr, n uint64) driver.Segment { return driver.Segment{Dst: dst, Src: src, N: n} }
 	many := make([]driver.Segment, 1000)
 	for i := range many {
@@ -208,9 +205,7 @@ func TestPendingTogether(t *testing.T) {
 func TestPendingIsFewLaunches(t *testing.T) {
 	f := &counting{fake: newFake(1)}
 	d, err := start(f, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b := newBedOf(t, d, f.fake)
 	large, other := b.alloc(0, smallBytes+1), b.alloc(0, smallBytes+1)
 	q := b.queue(0)
@@ -249,9 +244,7 @@ func TestPendingWithBadCopy(t *testing.T) {
 		driver.Segment{Dst: b.dev[0] + 24, Src: 12345, N: 8},
 		driver.Segment{Dst: b.dev[0] + 24, Src: b.dev[0] + 4, N: 16},
 	)
-	if err := b.devs[0].Free(freed); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.devs[0].Free(freed))
 	release()
 	b.sync(q)
 	for _, task := range []uint32{3, 5} {
@@ -329,9 +322,7 @@ func TestPendingThenFree(t *testing.T) {
 		for i := range uintptr(100) {
 			q.Copy(b.pinned+50*i, memory+50*i, 50, driver.Tag{})
 		}
-		if err := b.devs[0].Free(memory); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, b.devs[0].Free(memory))
 		b.sync(q)
 		b.quiet()
 		if !bytes.Equal(bytesAt(b.pinned, 5000), want) {
@@ -439,9 +430,7 @@ func (s *stopping) MemcpyAsync(dst, src uintptr, n uint64, stream uintptr) libcu
 func TestPendingWakesWaiters(t *testing.T) {
 	f := &stopping{fake: newFake(1), arrived: make(chan struct{}), goOn: make(chan struct{})}
 	d, err := start(f, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b := newBedOf(t, d, f.fake)
 	b.d.cores = 2 // a waiting goroutine soon sleeps
 	q := b.queue(0)

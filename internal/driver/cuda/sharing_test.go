@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // newShared returns a bed with more devices than fake GPUs.
@@ -32,9 +33,7 @@ func TestSharedNumber(t *testing.T) {
 		{3, Options{Devices: 2, Share: true}, []int{0, 1}, []int{1, 1}},
 	} {
 		d, err := start(newFake(tt.gpus), tt.o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if d.Devices() != len(tt.want) {
 			t.Fatalf("%d GPUs, %+v: %d devices", tt.gpus, tt.o, d.Devices())
 		}
@@ -77,9 +76,7 @@ func TestSharedMemory(t *testing.T) {
 	if _, err := b.devs[0].Alloc(1, driver.PageNormal); !errors.Is(err, driver.ErrNoMemory) {
 		t.Errorf("a byte of a device that is full: %v", err)
 	}
-	if err := b.devs[0].Free(all); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.devs[0].Free(all))
 	for i, want := range []uint64{own, freeBefore} {
 		if free, _ := mem(i); free != want {
 			t.Errorf("device %d has %d free in the end, before %d", i, free, want)
@@ -94,9 +91,7 @@ func TestSharedMemory(t *testing.T) {
 // same share.
 func TestSharedOpenedLater(t *testing.T) {
 	b := newShared(t, 1, Options{Devices: 2})
-	if err := b.devs[1].Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, b.devs[1].Close())
 	b.alloc(0, 3<<30)
 	b.open(1)
 	_, first := b.devs[0].Memory()
@@ -148,9 +143,7 @@ func TestSharedApart(t *testing.T) {
 		t.Fatal("the copy is over")
 	}
 	close(hold)
-	if err := <-closed; err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, <-closed)
 	b.sync(q)
 	b.quiet()
 	if string(bytesAt(b.pinned, bedBytes)) != string(noise(1, bedBytes)) {
@@ -172,9 +165,7 @@ func TestSharedBatch(t *testing.T) {
 		f := &counting{fake: newFake(gpus)}
 		f.careful = true
 		d, err := start(f, Options{Devices: 2, Share: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		b := newBedOf(t, d, f.fake)
 		b.write(b.dev[0], noise(5, bedBytes))
 		segs := driver.NewSegments()

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // cores sets the number of cores for a test; half of them are helpers.
@@ -27,14 +28,10 @@ func TestOrdinaryMemory(t *testing.T) {
 	manyHands(t)
 	d, f := openFake(t, 1)
 	v, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const most = 20 << 20
 	device, err := v.Alloc(most, driver.PageHugeFirst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	up, down := mapped(t, most), mapped(t, most)
 	random := rand.NewChaCha8([32]byte{2})
 	run := func(op driver.Op) {
@@ -98,25 +95,17 @@ func TestOrdinaryMemoryMissing(t *testing.T) {
 	d, _ := openFake(t, 1)
 	defer d.Close()
 	v, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer v.Close()
 	const n = 16 << 20
 	device, err := v.Alloc(n, driver.PageHugeFirst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	fill := driver.Op{Kind: driver.OpFill, Dst: device, N: n, Width: 1, Value: 7}
-	if err := d.Run(fill); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.Run(fill))
 	whole := mapped(t, n)
 	for name, prot := range map[string]int{"nothing": unix.PROT_NONE, "read only": unix.PROT_READ} {
 		holed := mapped(t, n)
-		if err := unix.Mprotect(holed[n-4096:], prot); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, unix.Mprotect(holed[n-4096:], prot))
 		host := startOf(holed)
 		segments := func(dst, src uintptr) *driver.Segments {
 			segs := driver.NewSegments()
@@ -146,9 +135,7 @@ func TestOrdinaryMemoryMissing(t *testing.T) {
 			t.Errorf("%s: host memory was written", name)
 		}
 	}
-	if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: startOf(whole), Src: device, N: n}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.Run(driver.Op{Kind: driver.OpCopy, Dst: startOf(whole), Src: device, N: n}))
 	if !bytes.Equal(whole, bytes.Repeat([]byte{7}, n)) {
 		t.Error("device memory was written")
 	}
@@ -165,41 +152,29 @@ func TestMixedBatch(t *testing.T) {
 	var devices []driver.Device
 	for i := range 2 {
 		v, err := d.Open(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		a, err := v.Alloc(each, driver.PageNormal)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		devices, addr = append(devices, v), append(addr, a)
 	}
 	host, err := d.AllocHost(each)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	registered, plain := startOf(mapped(t, each)), startOf(mapped(t, each))
 	alias, err := d.Register(registered, each, true, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	addr = append(addr, host, alias, plain)
 	random := rand.New(rand.NewPCG(3, 3))
 	model := make([][]byte, len(addr))
 	for i := range model {
 		model[i] = make([]byte, each)
 		rand.NewChaCha8([32]byte{byte(i)}).Read(model[i])
-		if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: addr[i], Src: startOf(model[i]), N: each}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, d.Run(driver.Op{Kind: driver.OpCopy, Dst: addr[i], Src: startOf(model[i]), N: each}))
 	}
 	check := func(when string) {
 		t.Helper()
 		got := make([]byte, each)
 		for i := range model {
-			if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: startOf(got), Src: addr[i], N: each}); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, d.Run(driver.Op{Kind: driver.OpCopy, Dst: startOf(got), Src: addr[i], N: each}))
 			if !bytes.Equal(got, model[i]) {
 				t.Errorf("%s: memory %d is not as it should be", when, i)
 			}

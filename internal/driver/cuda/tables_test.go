@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/testenv"
 )
 
 // nervous is a fake that counts queries of table events, and fails or panics on demand.
@@ -49,9 +50,7 @@ func newNervous(t *testing.T, most uint64) (*bed, *nervous) {
 	t.Helper()
 	n := &nervous{fake: newFake(1)}
 	d, err := start(n, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d.mostTables = most
 	return newBedOf(t, d, n.fake), n
 }
@@ -139,11 +138,7 @@ func TestTablesBounded(t *testing.T) {
 			submitted.Add(1)
 		}
 	}()
-	for deadline := time.Now().Add(time.Minute); submitted.Load() < 8; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("eight batches are not submitted")
-		}
-	}
+	testenv.Eventually(t, "eight batches are submitted", func() bool { return submitted.Load() >= 8 })
 	letGo()
 	<-done
 	b.sync(q)

@@ -36,9 +36,7 @@ func podFile(t testing.TB, n int) string {
 		text += fmt.Sprintf("- {id: %d, address: 127.0.0.1}\n", i)
 	}
 	for name, text := range map[string]string{"key": "0123456789abcdef0123456789abcdef", "pod.yaml": text} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return filepath.Join(dir, "pod.yaml")
 }
@@ -47,21 +45,13 @@ func podFile(t testing.TB, n int) string {
 func open(t testing.TB, file string, id int) *Driver {
 	t.Helper()
 	c, err := pod.Read(file, fmt.Sprint(id))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	n, err := pod.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	below, err := soft.New(soft.Options{Devices: 2, Memory: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d, err := New(below, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return d
 }
 
@@ -96,18 +86,14 @@ const size = 2 * extent
 func must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return v
 	}
 }
 
 func (b *bench) ok(err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 }
 
 func setUp(t testing.TB) *bench {
@@ -364,14 +350,7 @@ func TestLife(t *testing.T) {
 	b.ok(b.b.Unmap(b.at + size))
 	b.ok(other.Free())
 	b.ok(b.b.Release(b.at))
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) { // it is closed in the background
-		if n, _ := b.a.node.Exports(); n == 0 {
-			break
-		}
-		if time.Since(begin) > time.Minute {
-			t.Fatal("the owner still has it")
-		}
-	}
+	testenv.Eventually(t, "the owner closes it", func() bool { n, _ := b.a.node.Exports(); return n == 0 })
 	h := b.x.Handle()
 	if _, err := b.b.ImportFar(h[:], 1); !errors.Is(err, driver.ErrNotAllocated) {
 		t.Errorf("imported afterwards: %v", err)

@@ -9,6 +9,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
 	"ropeway/internal/driver/soft"
+	"ropeway/internal/testenv"
 )
 
 var errInjected = errors.New("injected")
@@ -27,14 +28,10 @@ func open(t *testing.T) (*Driver, driver.Device) {
 	t.Helper()
 	drivertest.Watch(t, 10*time.Minute)
 	inner, err := soft.New(soft.Options{Devices: 2, Memory: 256 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d := Wrap(inner)
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		dev.Close()
 		d.Close()
@@ -46,9 +43,7 @@ func open(t *testing.T) (*Driver, driver.Device) {
 func TestFail(t *testing.T) {
 	d, dev := open(t)
 	pinned, err := d.AllocHost(4096)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, tt := range []struct {
 		name string
 		at   Point
@@ -113,9 +108,7 @@ func TestFail(t *testing.T) {
 func TestFailTask(t *testing.T) {
 	d, dev := open(t)
 	pinned, err := d.AllocHost(4096)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s := sink{make(chan failure, 10)}
 	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: s.TaskFailed}})
 	f := d.NewFlag()
@@ -154,14 +147,10 @@ func TestFailTask(t *testing.T) {
 func TestLose(t *testing.T) {
 	d, dev := open(t)
 	other, err := d.Open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer other.Close()
 	addr, err := dev.Alloc(100, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	s := sink{make(chan failure, 10)}
 	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: s.TaskFailed}})
 	d.Lose(0)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // parkable is a Parkable that signals when it is unparked.
@@ -166,9 +167,7 @@ func TestHeadCall(t *testing.T) {
 // others.
 func TestTransitions(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	byName := map[string]State{}
 	for s := range stateCount {
 		byName[s.String()] = s

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // slowGate records when it was first asked, by the clock of an observer, and lets the queue pass once it is opened.
@@ -34,9 +35,7 @@ func (g *slowGate) Leave() {}
 func TestGateBegins(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 1 << 20})
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	o := &coreLog{ran: map[uint32][2]int64{}}
 	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Now: o.Now, Ran: o.Ran, Failed: noSink{t}.TaskFailed}})
 	defer q.Close()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // coreLog is an observer that records the work of cores. Its clock counts its calls.
@@ -46,13 +47,9 @@ func TestCores(t *testing.T) {
 	}}
 	q, other := b.dev.NewQueue(opts), b.dev.NewQueue(opts)
 	code, err := b.m.Code("nothing")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	meet, err := b.m.Code("meet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const launches = 200
 	blocks := func(i uint32) uint32 { return []uint32{1, 2, 7, 300}[i%4] }
 	for i := uint32(1); i <= launches; i++ {
@@ -60,24 +57,16 @@ func TestCores(t *testing.T) {
 		[]driver.Queue{q, other}[i%2].Submit(driver.Op{Kind: driver.OpLaunch, Launch: l, Tag: driver.Tag{Task: i}})
 	}
 	args, err := b.dev.Alloc(64, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	word, err := b.dev.Alloc(64, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, op := range []driver.Op{
 		{Kind: driver.OpFill, Dst: word, N: 64, Width: 1}, {Kind: driver.OpFill, Dst: args, N: 64, Width: 1},
 	} {
-		if err := b.d.Run(op); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, b.d.Run(op))
 	}
 	at, err := b.d.resolve(args, 8, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	copy(bytesAt(at, 8), []byte{byte(word), byte(word >> 8), byte(word >> 16), byte(word >> 24), byte(word >> 32),
 		byte(word >> 40), byte(word >> 48), byte(word >> 56)})
 	q.Submit(driver.Op{Kind: driver.OpLaunch, Tag: driver.Tag{Task: launches + 1}, Launch: &driver.Launch{

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // lent is a range of addresses in use, and how to free it.
@@ -60,9 +60,7 @@ func TestUnreserve(t *testing.T) {
 				opts := driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}}
 				q, other := dev.NewQueue(opts), dev.NewQueue(opts)
 				at, err := l.take(d)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.OK(t, err)
 				inside, goOn := make(chan struct{}), make(chan struct{})
 				work := func() error { close(inside); <-goOn; return nil }
 				var ran <-chan struct{}
@@ -123,9 +121,7 @@ func TestUnreserveInside(t *testing.T) {
 	for _, l := range lents {
 		for _, size := range []uint64{0, 1 << 30} { // in the submitter, and in a worker
 			at, err := l.take(d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			q.Submit(driver.Op{Kind: driver.OpCompute, N: size, Work: func() error { return l.give(d, at) }})
 			q.Wait(0, nil)
 			if len(sink.failed) > 0 {
@@ -175,21 +171,10 @@ func TestUnreserveBusy(t *testing.T) {
 			if err == nil {
 				err = l.give(d, at)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 		}
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		if d.reclaim(); d.deferrals() == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("%d are still put aside", d.deferrals())
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Eventually(t, "all that was put aside is reclaimed", func() bool { d.reclaim(); return d.deferrals() == 0 })
 	stop.Store(true)
 	wg.Wait()
 }
@@ -198,16 +183,12 @@ func TestUnreserveBusy(t *testing.T) {
 func TestLoadCounts(t *testing.T) {
 	d, _, _, _ := quiesceBed(t)
 	at, err := d.AllocManaged(extent, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	d.found = func() { close(inside); <-goOn }
 	loaded := inBackground(func() { d.Load(at) }) //nolint:errcheck // the memory goes
 	<-inside
-	if err := d.FreeManaged(at); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.FreeManaged(at))
 	for range 3 {
 		if d.reclaim(); d.deferrals() != 1 || !isTaken(at) {
 			t.Fatal("others can have the addresses while a word is read there")

@@ -2,21 +2,19 @@ package soft
 
 import (
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestBeside proves that Beside returns the range of bytes that the program wrote on either side of pinned memory, and
 // nothing for a new allocation.
 func TestBeside(t *testing.T) {
 	d, err := New(Options{Devices: 1, Memory: 64 << 20, Guard: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer d.Close() //nolint:errcheck // the test is over
 	for _, n := range []uint64{1, 40, 64, 1000, 4032, 4095, 4096, 100_000} {
 		addr, err := d.AllocHost(roundUp(n, 64)) // as the core does
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		d.Fence(addr, n)
 		end := addr + uintptr(n)
 		if before, behind := d.Beside(addr, n); before != [2]uintptr{} || behind != [2]uintptr{} {
@@ -34,9 +32,7 @@ func TestBeside(t *testing.T) {
 				t.Errorf("%d bytes at %#x, bytes before it written: %#x", n, addr, before)
 			}
 		}
-		if err := d.FreeHost(addr); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, d.FreeHost(addr))
 	}
 }
 
@@ -53,9 +49,7 @@ func TestShade(t *testing.T) {
 			}
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const far = 64 << 10
 	all := func(what string, lo, hi uintptr, want bool) {
 		t.Helper()

@@ -122,9 +122,7 @@ func TestHammerSubmitAndWait(t *testing.T) {
 	g := newGround(t)
 	q, failed := g.queue()
 	mem, err := g.d.AllocHost(1 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var inside atomic.Int32
 	var ran atomic.Int64
 	const crowdSize = 12
@@ -211,13 +209,9 @@ func TestHammerOrder(t *testing.T) {
 func TestHammerDrop(t *testing.T) {
 	g := newGround(t)
 	a, err := g.dev.Alloc(4<<20, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b, err := g.dev.Alloc(4<<20, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	gone := errors.New("gone")
 	for range rounds(20) {
 		q, _ := g.queue()
@@ -348,14 +342,10 @@ func TestHammerRing(t *testing.T) {
 func TestHammerPool(t *testing.T) {
 	g := newGround(t)
 	a, err := g.dev.Alloc(2<<20, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b, err := g.dev.Alloc(2<<20, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for round := range rounds(40) {
+	testenv.OK(t, err)
+	for range rounds(40) {
 		g.crowd(8, func(i int, rnd *rand.Rand) {
 			q, _ := g.queue()
 			for range 60 {
@@ -379,13 +369,7 @@ func TestHammerPool(t *testing.T) {
 			defer p.mu.Unlock()
 			return p.idle, p.workers
 		}
-		deadline := time.Now().Add(5 * time.Second)
-		for n, w := idle(); n != w; n, w = idle() {
-			if time.Now().After(deadline) {
-				t.Fatalf("round %d: %d of %d workers idle, and nothing to do", round, n, w)
-			}
-			time.Sleep(50 * time.Microsecond)
-		}
+		testenv.Eventually(t, "all workers are idle", func() bool { n, w := idle(); return n == w })
 		// One task for each worker, each waiting for the others.
 		var there sync.WaitGroup
 		there.Add(p.max)

@@ -11,19 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // virtualBytes returns the bytes of address space that the process uses.
 func virtualBytes(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	pages, err := strconv.Atoi(strings.Fields(string(b))[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return pages * os.Getpagesize()
 }
 
@@ -35,17 +32,13 @@ const forThreads = 2 << 30
 func TestRegisterGivesBack(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	b, err := unix.Mmap(-1, 0, 1<<20, readWrite, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer unix.Munmap(b)
 	round := func() {
 		if _, err := d.Register(addressOf(b), 5000, true, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Unregister(addressOf(b)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, d.Unregister(addressOf(b)))
 	}
 	round()
 	before := virtualBytes(t)
@@ -58,9 +51,7 @@ func TestRegisterGivesBack(t *testing.T) {
 	if _, err := d.Register(addressOf(b), 5000, true, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.Close())
 }
 
 // TestRegisterNothing proves that the first page, which is never mapped, cannot be registered. The Go runtime reports a
@@ -80,9 +71,7 @@ func TestCloseGivesBack(t *testing.T) {
 	for i := range 10 {
 		d := open(t, Options{Devices: 4, Memory: 1 << 30})
 		dev, err := d.Open(i % 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if _, err := d.AllocHost(1 << 20); err != nil {
 			t.Fatal(err)
 		}
@@ -93,9 +82,7 @@ func TestCloseGivesBack(t *testing.T) {
 		if _, err := d.Register(addressOf(b), 100, true, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, d.Close())
 		if i == 0 {
 			before = virtualBytes(t)
 		}
@@ -110,30 +97,20 @@ func TestCopy2DOverTwoAllocations(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer dev.Close()
 	const n = 1<<20 - 100
 	first, err := dev.Alloc(n, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	second, err := dev.Alloc(n, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if second != first+1<<20 {
 		t.Skip("the second allocation is elsewhere")
 	}
 	host, err := d.AllocHost(2 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	clear(bytesAt(host, 2<<20))
-	if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: first, N: n, Width: 1, Value: 7}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.Run(driver.Op{Kind: driver.OpFill, Dst: first, N: n, Width: 1, Value: 7}))
 	for _, height := range []uint64{5, 511} {
 		op := driver.Op{
 			Kind: driver.OpCopy2D, Src: host, Dst: first, N: 1100, Height: height,
@@ -142,9 +119,7 @@ func TestCopy2DOverTwoAllocations(t *testing.T) {
 		if err := d.Run(op); err == nil {
 			t.Errorf("%d rows: no error", height)
 		}
-		if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: host, Src: first, N: n}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, d.Run(driver.Op{Kind: driver.OpCopy, Dst: host, Src: first, N: n}))
 		for i, v := range bytesAt(host, n) {
 			if v != 7 {
 				t.Fatalf("%d rows: byte %d was written, with an error", height, i)
@@ -164,14 +139,10 @@ func TestHammerRegisterGuard(t *testing.T) {
 
 func hammerRegister(t *testing.T, g *ground, times int) {
 	dev, err := g.dev.Alloc(1<<20, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	const each = 1 << 20
 	all, err := unix.Mmap(-1, 0, 8*each, readWrite, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer unix.Munmap(all)
 	g.crowd(8, func(i int, rnd *rand.Rand) {
 		q, failed := g.queue()

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // noSink ignores failures.
@@ -17,9 +18,7 @@ func (s noSink) TaskFailed(_ driver.Tag, err error) { s.t.Error(err) }
 // cpuTime returns the CPU time that the process has used.
 func cpuTime(t *testing.T) time.Duration {
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -27,14 +26,10 @@ func cpuTime(t *testing.T) time.Duration {
 // the time that passes; the limit is a third of it.
 func TestIdleUsesNoCPU(t *testing.T) {
 	d, err := New(Options{Devices: 1, Memory: leastMemory})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer dev.Close()
 	const n = 8 << 20
 	var p [2]uintptr

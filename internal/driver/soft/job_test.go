@@ -60,9 +60,7 @@ func TestJobHammer(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 1 << 30})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer dev.Close()
 	const n = 1<<20 + 12345
 	rounds := 150
@@ -73,13 +71,9 @@ func TestJobHammer(t *testing.T) {
 	source := testenv.Rand(t)
 	for g := range 6 {
 		dst, err := d.AllocHost(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		src, err := dev.Alloc(n, driver.PageNormal)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		wg.Go(func() {
 			rnd := source(g)
 			sink := &log{make(chan error, 1)}
@@ -135,27 +129,19 @@ func TestHelperFault(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 1 << 30})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer dev.Close()
 	const n = 16 << 20
 	dst, err := dev.Alloc(n, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b, err := unix.Mmap(-1, 0, n, readWrite, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer unix.Munmap(b)
 	src := addressOf(b)
 	if _, err := d.Register(src, n, false, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mprotect(b[n-n/4:], unix.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, unix.Mprotect(b[n-n/4:], unix.PROT_NONE))
 	sink := &log{make(chan error, 1)}
 	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}}).(*queue)
 	for range 30 {
@@ -209,9 +195,7 @@ func TestDropBeforeOffer(t *testing.T) {
 	sink := &log{make(chan error, 10)}
 	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}})
 	const n = 1 << 20 // more than one chunk
-	if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: dst, N: n, Width: 1, Value: 1}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.Run(driver.Op{Kind: driver.OpFill, Dst: dst, N: n, Width: 1, Value: 1}))
 	d.pool.jobs = sync.Pool{New: func() any { // between the two
 		q.Drop()
 		return &job{quiet: make(chan struct{}, 1)}
@@ -222,9 +206,7 @@ func TestDropBeforeOffer(t *testing.T) {
 	if len(sink.failed) > 0 {
 		t.Errorf("a dropped copy failed: %v", <-sink.failed)
 	}
-	if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: src, Src: dst, N: n}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.Run(driver.Op{Kind: driver.OpCopy, Dst: src, Src: dst, N: n}))
 	for i, b := range bytesAt(src, n) {
 		if b != 1 {
 			t.Fatalf("byte %d was copied", i)

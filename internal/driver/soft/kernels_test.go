@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/driver/drivertest"
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 const kernelSource = `
@@ -71,9 +72,7 @@ func newKernelBench(t *testing.T, o Options) *kernelBench {
 func (b *kernelBench) launch(name string, blocks uint32, change func(*driver.Launch), args ...uintptr) {
 	b.Helper()
 	code, err := b.m.Code(name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	l := &driver.Launch{Module: b.m, Code: [2]uintptr{code}, Per: [2]uint32{1}, Blocks: blocks, Copied: true}
 	if len(args) > 0 {
 		if l.Args, err = b.d.AllocHost(uint64(8 * len(args))); err != nil {
@@ -93,9 +92,7 @@ func (b *kernelBench) launch(name string, blocks uint32, change func(*driver.Lau
 func (b *kernelBench) alloc(n uint64) uintptr {
 	b.Helper()
 	p, err := b.dev.Alloc(n, driver.PageNormal)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	return p
 }
 
@@ -108,9 +105,7 @@ func (b *kernelBench) words(addr uintptr, n uint64) []uint32 {
 	b.Helper()
 	b.q.Wait(0, nil)
 	all, err := b.d.View(addr, 4*n)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	out := make([]uint32, n)
 	for i := range out {
 		out[i] = binary.LittleEndian.Uint32(all[4*i:])
@@ -148,9 +143,7 @@ func TestLaunch(t *testing.T) {
 			cell := b.alloc(8)
 			b.fill(z, 1, 41)
 			b.q.Wait(0, nil)
-			if err := b.d.Store(cell, uint64(z)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, b.d.Store(cell, uint64(z)))
 			b.launch("follow", 1, nil, cell) // follows an address stored in device memory
 			if got := b.words(z, 1)[0]; got != 42 {
 				t.Errorf("through a pointer in device memory: %d, want 42", got)
@@ -182,9 +175,7 @@ func TestLaunchArgsOnDevice(t *testing.T) {
 func TestLaunchFails(t *testing.T) {
 	b := newKernelBench(t, Options{})
 	reserved, err := b.d.Reserve(extent, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, c := range []struct {
 		kernel string
 		arg    uintptr
@@ -244,9 +235,7 @@ func TestLaunchTogether(t *testing.T) {
 func TestGlobals(t *testing.T) {
 	b := newKernelBench(t, Options{})
 	addr, err := b.m.Global("scale", 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if l := b.d.Locate(addr); l.Place != driver.OnDevice || l.Device != 0 || l.Room != 4 {
 		t.Errorf("the variable is %+v", l)
 	}
@@ -278,9 +267,7 @@ func TestRegisteredInKernel(t *testing.T) {
 	host := make([]byte, 8192)
 	binary.LittleEndian.PutUint32(host, 5)
 	alias, err := b.d.Register(addressOf(host), uint64(len(host)), true, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b.launch("times", 1, nil, alias, 1)
 	b.q.Wait(0, nil)
 	if got := binary.LittleEndian.Uint32(host); got != 15 {
@@ -296,16 +283,10 @@ func TestRegisteredInKernel(t *testing.T) {
 func TestMappedInKernel(t *testing.T) {
 	b := newKernelBench(t, Options{})
 	at, err := b.d.Reserve(extent, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	m, err := b.d.Create(0, extent, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.d.Map(at, m); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
+	testenv.OK(t, b.d.Map(at, m))
 	b.fill(at, 4, 9)
 	b.launch("times", 1, nil, at, 4)
 	if got := b.words(at, 4)[3]; got != 27 {
@@ -359,17 +340,11 @@ func TestFormatsOfSoft(t *testing.T) {
 func BenchmarkLaunch(b *testing.B) {
 	kerneltest.Support(b)
 	d, err := New(Options{Devices: 1, Memory: 256 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	dev, err := d.Open(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	m, err := d.LoadModule(0, "test.so", kerneltest.Compile(b, kernelSource))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	code, _ := m.Code("nothing")
 	q := dev.NewQueue(logged())
 	p, _ := dev.Alloc(128, driver.PageNormal)

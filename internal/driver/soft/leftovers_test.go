@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ropeway/internal/testenv"
 )
 
 // left counts what a driver could leave behind in its process.
@@ -16,9 +18,7 @@ type left struct{ mappings, files int }
 func leftovers(t testing.TB) (l left) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for line := range strings.Lines(string(text)) {
 		if strings.Contains(line, "ropeway") || strings.Contains(line, "---p 00000000 00:00 0") &&
 			strings.HasPrefix(line, "90") {
@@ -26,9 +26,7 @@ func leftovers(t testing.TB) (l left) {
 		}
 	}
 	all, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, f := range all {
 		if to, err := os.Readlink(f); err == nil && strings.Contains(to, "memfd:ropeway") {
 			l.files++

@@ -302,9 +302,7 @@ func TestAwaitAfterClearHammer(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer dev.Close()
 	q := dev.NewQueue(logged()).(*queue)
 	rounds := 30_000
@@ -354,15 +352,9 @@ func TestQueueFull(t *testing.T) {
 			done <- struct{}{}
 		}()
 	}
-	for {
-		n := q.Snapshot().Tasks
-		if n > hostqueue.MaxDepth {
-			t.Fatalf("%d tasks in the list", n)
-		}
-		if n == hostqueue.MaxDepth {
-			break
-		}
-		time.Sleep(time.Millisecond)
+	testenv.Eventually(t, "the list is full", func() bool { return q.Snapshot().Tasks >= hostqueue.MaxDepth })
+	if n := q.Snapshot().Tasks; n > hostqueue.MaxDepth {
+		t.Fatalf("%d tasks in the list", n)
 	}
 	testenv.AwaitParked(t, submitters, "soft.TestQueueFull.func") // they wait for room, or are done
 	if q.Wait(time.Millisecond, nil) {
@@ -390,10 +382,7 @@ func TestQueueFull(t *testing.T) {
 			done <- struct{}{}
 		}()
 	}
-	for full := false; !full; {
-		full = q.Snapshot().Tasks == hostqueue.MaxDepth
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Eventually(t, "the list is full", func() bool { return q.Snapshot().Tasks == hostqueue.MaxDepth })
 	q.Drop()
 	for range submitters {
 		<-done

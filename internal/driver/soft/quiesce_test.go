@@ -11,6 +11,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
+	"ropeway/internal/testenv"
 )
 
 // small machine with one device and some memory, for tests of pauses.
@@ -20,9 +21,7 @@ func quiesceBed(t *testing.T) (d *Driver, dev driver.Device, dst, src uintptr) {
 	d = open(t, Options{Devices: 1, Memory: 256 << 20})
 	t.Cleanup(func() { d.Close() })
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if dst, err = dev.Alloc(1<<20, driver.PageNormal); err != nil {
 		t.Fatal(err)
 	}

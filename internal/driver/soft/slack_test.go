@@ -13,24 +13,21 @@ import (
 
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // TestUnmapAtLimit proves that memory can still be freed at the kernel's limit of mappings, even if that needs more
 // mappings than before.
 func TestUnmapAtLimit(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil || limit > 4<<20 {
 		t.Skipf("the limit is %d mappings (%v), too many to make", limit, err)
 	}
 	d, _, _, _ := quiesceBed(t)
 	base, err := d.Reserve(16*extent, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var all [5]driver.Memory
 	// three adjacent ones, two apart
 	where := [5]uintptr{base, base + extent, base + 2*extent, base + 4*extent, base + 6*extent}
@@ -39,19 +36,13 @@ func TestUnmapAtLimit(t *testing.T) {
 		if err == nil {
 			err = d.Map(where[i], m)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		all[i] = m
 	}
 	g, err := d.AllocManaged(extent, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	filler, err := arena.Reserve((limit + 2) * pageSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 
 	// From here on the runtime must not need another mapping: it would end the process. So give it memory first.
 	room := make([]byte, 16<<20)
@@ -78,9 +69,7 @@ func TestUnmapAtLimit(t *testing.T) {
 		errs[i] = d.Unmap(at)
 	}
 	errs[len(where)] = d.FreeManaged(g)
-	if err := arena.Unreserve(filler, (limit+2)*pageSize); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, arena.Unreserve(filler, (limit+2)*pageSize))
 	for _, page := range last {
 		unix.Munmap(page) //nolint:errcheck // most were not mapped
 	}

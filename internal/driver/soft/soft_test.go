@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
 	"ropeway/internal/driver/faulty"
+	"ropeway/internal/testenv"
 )
 
 // open returns a small software machine.
@@ -18,9 +19,7 @@ func open(t testing.TB, o Options) *Driver {
 	t.Helper()
 	o.Warn = func(text string) { t.Log(text) }
 	d, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return d
 }
 
@@ -54,15 +53,11 @@ func TestOpenWindow(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20, Open: true})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer dev.Close()
 	const n = 1 << 20
 	addr, err := dev.Alloc(n, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	sink := &log{make(chan error, 10)}
 	q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: sink.TaskFailed}})
 	heap := bytes.Repeat([]byte{7}, n)
@@ -76,9 +71,7 @@ func TestOpenWindow(t *testing.T) {
 	}
 	// Ordinary memory may turn out to be unmapped during a copy: in the submitter, in a worker, in a helper.
 	b, err := unix.Mmap(-1, 0, 2*n, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer unix.Munmap(b)
 	for i, bad := range []uintptr{addressOf(b), 8, 1 << 63} {
 		for _, n := range []uint64{100, 5000, n} {
@@ -102,9 +95,7 @@ func TestLens(t *testing.T) {
 	var addr [2]uintptr
 	for i := range addr {
 		dev, err := d.Open(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		defer dev.Close()
 		if i == 0 {
 			if addr[0], err = dev.Alloc(leastMemory, driver.PageNormal); err != nil {

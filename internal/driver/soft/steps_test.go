@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // stepTimes records the step times that a queue reports.
@@ -27,9 +28,7 @@ func (s *stepTimes) RanSteps(tag driver.Tag, first, count int, began, ended int6
 func TestStepTimes(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 64 << 20})
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, c := range []struct{ steps, from, want int }{
 		{1, 0, 0}, {2, 0, 2}, {2, 1, 0}, {7, 3, 4}, {256, 0, 256}, {257, 0, 129}, {1000, 0, 250},
 	} {

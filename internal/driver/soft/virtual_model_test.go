@@ -3,6 +3,7 @@ package soft
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
+	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
 // The model of virtual memory: a reservation is a list of extents, each mapped to a part of some memory or to nothing;
@@ -47,6 +49,21 @@ type virtualModel struct {
 }
 
 const stageSize = 512 << 10
+
+// failure is a reported failure, made comparable.
+func failure(tag driver.Tag, err error) string {
+	for _, known := range []error{driver.ErrFault, driver.ErrTimeout, driver.ErrLost} {
+		if errors.Is(err, known) {
+			err = known
+		}
+	}
+	return fmt.Sprintf("%d: %v", tag.Task, err)
+}
+
+// failedTasks holds the failures of a queue, which reports one task at a time.
+type failedTasks []string
+
+func (f *failedTasks) TaskFailed(tag driver.Tag, err error) { *f = append(*f, failure(tag, err)) }
 
 // mappedRange returns the number of contiguous bytes at addr, and their owner.
 func (m *virtualModel) mappedRange(addr uintptr) (room uint64, device int) {

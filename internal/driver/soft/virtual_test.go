@@ -14,6 +14,7 @@ import (
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
+	"ropeway/internal/testenv"
 )
 
 // TestVirtualHammer uses mapped memory from many goroutines: memory that stays mapped keeps working while other memory
@@ -177,9 +178,7 @@ func TestVirtualLeaves(t *testing.T) {
 	before := leftovers(t)
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	must := func(err error) {
 		if err != nil {
 			t.Helper()
@@ -254,24 +253,18 @@ func TestManagedPlace(t *testing.T) {
 	if err := arena.ReserveAt(managedAt, extent); err != nil {
 		t.Skipf("the addresses are taken here: %v", err)
 	}
-	if err := arena.Unreserve(managedAt, extent); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, arena.Unreserve(managedAt, extent))
 	alloc := func(n uint64) uintptr {
 		t.Helper()
 		a, err := d.AllocManaged(n, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		return a
 	}
 	a, b, c := alloc(extent), alloc(3*extent), alloc(extent)
 	if a != managedAt || b != a+extent || c != b+3*extent {
 		t.Errorf("at %#x, %#x and %#x", a, b, c)
 	}
-	if err := d.FreeManaged(b); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, d.FreeManaged(b))
 	if x, y := alloc(2*extent), alloc(extent); x != b || y != b+2*extent {
 		t.Errorf("freed addresses are not used again: %#x and %#x", x, y)
 	}
@@ -322,13 +315,9 @@ func TestVirtualRefuses(t *testing.T) {
 		t.Error("2 MiB with pages of 1 GiB")
 	}
 	m, err := other.Create(driver.OnHost, extent, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	r, err := d.Reserve(extent, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := d.Map(r, m); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("memory of another driver was mapped: %v", err)
 	}
@@ -336,30 +325,22 @@ func TestVirtualRefuses(t *testing.T) {
 		t.Errorf("memory of another driver was shared: %v", err)
 	}
 	pin, err := d.AllocHost(4096)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := d.ShareAt(pin); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("pinned memory was shared: %v", err)
 	}
 	g, err := d.AllocManaged(extent, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := d.ShareAt(g); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("managed memory was shared: %v", err)
 	}
 	rc := open(t, Options{Devices: 1, Memory: 256 << 20, Open: true})
 	defer rc.Close()
 	dev, err := rc.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer dev.Close()
 	p, err := dev.Alloc(extent, driver.PageNormal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, err := rc.ShareAt(p); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("memory that the program may be writing to was shared: %v", err)
 	}

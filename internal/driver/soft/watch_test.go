@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 // seenBy makes a launch store its report of touched pages in list and all.
@@ -39,9 +40,7 @@ func TestSeen(t *testing.T) {
 	b.fill(other, 16<<10, 7)
 	b.words(target, 1)
 	at, err := b.d.View(cell, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	binary.LittleEndian.PutUint64(at, uint64(target+pageSize))
 	var list []kernel.Touch
 	var all bool
@@ -72,9 +71,7 @@ func TestSeenTwoAtOnce(t *testing.T) {
 	m, err := b.d.LoadModule(0, "wait.so", kerneltest.Compile(t, `#include <stdint.h>
 void wait(volatile uint32_t *p) { p[1] = 1; while (!__atomic_load_n(p, __ATOMIC_ACQUIRE)) ; }
 void go(uint32_t *p) { __atomic_store_n(p, 1, __ATOMIC_RELEASE); }`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b.m = m
 	flag := b.alloc(64)
 	b.fill(flag, 16, 0)
@@ -86,9 +83,7 @@ void go(uint32_t *p) { __atomic_store_n(p, 1, __ATOMIC_RELEASE); }`))
 		l.Seen = func(list []kernel.Touch, all bool) { lists[0], alls[0] = list, all; over.Add(1) }
 	}, flag)
 	words, err := b.d.View(flag, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for words[4] == 0 { // it runs
 		runtime.Gosched()
 	}

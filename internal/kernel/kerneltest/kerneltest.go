@@ -1,4 +1,4 @@
-// Package kerneltest compiles kernels, and what runs them, for tests.
+// Package kerneltest compiles kernels, and the C code that runs them, for tests.
 package kerneltest
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Source has kernels that the tests of several packages launch: add_7 adds vectors, times multiplies by a variable,
-// tiled reads what a placeholder leads to, and wild writes to the address it is given.
+// tiled reads the data of a placeholder, and wild writes to the address in its argument.
 const Source = `
 #include <stdint.h>
 #include "ropeway/kernel.h"
@@ -34,8 +34,8 @@ var (
 	compiled  = map[string][]byte{} // guarded by compiling; by source and flags
 )
 
-// Compile makes a shared object of C source, with ropeway/kernel.h. It is the same one each time, and stays where it
-// is: tests pass its address on, and do not change it.
+// Compile compiles C source, with ropeway/kernel.h, to a shared object. Equal sources give the same slice, which
+// tests pass to C code by its address and must not change.
 func Compile(t testing.TB, source string, flags ...string) []byte {
 	t.Helper()
 	root, err := repo.Root()
@@ -58,8 +58,8 @@ var (
 	said   []byte
 )
 
-// Support compiles the C code that runs kernels and makes package native use it: what a C program has from
-// libascendcl.so.
+// Support compiles the C code that runs kernels, which a C program has from libascendcl.so, and makes package native
+// use it.
 func Support(t testing.TB) {
 	t.Helper()
 	testenv.Need(t, "gcc")

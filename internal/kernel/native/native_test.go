@@ -14,6 +14,7 @@ import (
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
 	"ropeway/internal/kernel/native"
+	"ropeway/internal/testenv"
 )
 
 // load compiles and loads C source.
@@ -22,9 +23,7 @@ func load(t testing.TB, source string) kernel.SharedObject {
 	kerneltest.Support(t)
 	o, err := cpu(t).Load("test.so",
 		kerneltest.Compile(t, "#include <stdint.h>\n#include <stddef.h>\n#include \"ropeway/kernel.h\"\n"+source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(o.Close)
 	return o
 }
@@ -32,9 +31,7 @@ func load(t testing.TB, source string) kernel.SharedObject {
 func cpu(t testing.TB) kernel.CPU {
 	t.Helper()
 	c, err := kernel.OnCPU(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return c
 }
 
@@ -43,9 +40,7 @@ func launch(t testing.TB, o kernel.SharedObject, c kernel.Call, name string, wor
 	args ...uint64) *kernel.Fault {
 	t.Helper()
 	code, err := o.Symbol(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	c.Code[0], c.Per[0] = code, 1
 	if len(args) > 0 {
 		c.Args, c.Size = uintptr(unsafe.Pointer(&args[0])), uint64(8*len(args))
@@ -187,11 +182,7 @@ void waits(volatile uint32_t *in) { __atomic_fetch_add(in, 1, __ATOMIC_SEQ_CST);
 				Args: uintptr(addr(args)), Size: 8})
 			done := make(chan struct{})
 			go func() { r.Together(func() { r.Work(nil) }); close(done) }()
-			for start := time.Now(); (*(*uint32)(unsafe.Pointer(&in[0]))) < 4; time.Sleep(time.Millisecond) {
-				if time.Since(start) > time.Minute {
-					t.Fatal("the blocks do not begin")
-				}
-			}
+			testenv.Eventually(t, "the blocks begin", func() bool { return (*(*uint32)(unsafe.Pointer(&in[0]))) >= 4 })
 			r.Stop(turn-1, late)
 			r.Stop(turn, late)
 			<-done
@@ -245,9 +236,7 @@ void fill(uint32_t *p, uint64_t n) {
 #pragma omp parallel for num_threads(4)
 	for (uint64_t i = 0; i < n; i++) p[i] = i;
 }`, "-fopenmp"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	numbers := make([]uint32, 1000)
 	if f := launch(t, o, kernel.Call{Blocks: 1}, "fill", 1, addr(numbers), 1000); f != nil || numbers[999] != 999 {
 		t.Errorf("the kernel left %d; %v", numbers[999], f)
@@ -302,13 +291,9 @@ func TestObjects(t *testing.T) {
 	kerneltest.Support(t)
 	image := kerneltest.Compile(t, `int n = 5; int next(void) { return ++n; }`)
 	a, err := cpu(t).Load("a.so", image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	b, err := cpu(t).Load("a.so", image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer b.Close()
 	first, _ := a.Symbol("n")
 	second, _ := b.Symbol("n")
@@ -336,9 +321,7 @@ func TestLoaderErrors(t *testing.T) {
 		t.Errorf("an object with a function that nothing has: %v, want %s", err, want)
 	}
 	o, err := c.Load("d.so", kerneltest.Compile(t, `void f(void) {}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer o.Close()
 	if _, err := o.Symbol("g"); err == nil || err.Error() != "d.so: undefined symbol: g" {
 		t.Errorf("a function that is not there: %v", err)
@@ -351,9 +334,7 @@ func TestNeverUnloaded(t *testing.T) {
 	names := []string{"one", "two", "three"}
 	for _, name := range names {
 		o, err := cpu(t).Load("k.so", kerneltest.Compile(t, "void "+name+"(void) {}", "-Wl,-z,nodelete"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		if _, err := o.Symbol(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -17,7 +17,7 @@ import (
 
 // object implements kernel.SharedObject.
 type object struct {
-	name    string // immutable; for people
+	name    string // immutable; for messages
 	lib     *dl.Library
 	support *support
 	held
@@ -49,15 +49,15 @@ func (cpu) Load(name string, image []byte) (kernel.SharedObject, error) {
 	return &object{name: name, lib: lib, support: s}, nil
 }
 
-// keepNeeded has the libraries stay that a shared object needs. They may have threads, as that of OpenMP has, which
-// run on in their code when the object is unloaded.
+// keepNeeded keeps the libraries that a shared object needs loaded for ever. They may have threads, like OpenMP's
+// library, which would still run their code when the object is unloaded.
 func keepNeeded(image []byte) {
 	for _, name := range kernel.Needed(image) {
 		dl.Keep(name)
 	}
 }
 
-// file puts an image where the loader finds it: into a file in memory.
+// file writes an image to a file in memory and returns its path for the loader.
 func file(name string, image []byte) (f *os.File, path string, err error) {
 	if err := kernel.Loadable(image); err != nil {
 		return nil, "", fmt.Errorf("the shared object cannot be loaded: %w", err)
@@ -78,10 +78,10 @@ func file(name string, image []byte) (f *os.File, path string, err error) {
 	return f, unique("/proc/self") + fmt.Sprintf("/fd/%d", fd), nil
 }
 
-// inMemory is the path of a file in memory; the program knows the file by its name.
+// inMemory matches the path of a file in memory.
 var inMemory = regexp.MustCompile(`/proc/self[/.]*/fd/\d+`)
 
-// fromLoader is an error of the loader, with the name of the shared object in the place of its path.
+// fromLoader returns an error of the loader with the path of the shared object replaced by its name.
 func fromLoader(name string, err error) error {
 	text := inMemory.ReplaceAllString(err.Error(), name)
 	if !strings.HasPrefix(text, name+":") {
@@ -92,8 +92,8 @@ func fromLoader(name string, err error) error {
 
 var loads atomic.Uint64
 
-// unique is a folder under a name that was not used before: the loader takes an object whose name it knows for one
-// that it has, and some are never unloaded. Each / and /. is a digit of a number.
+// unique returns a new name for a folder: the loader does not load an object whose path equals that of a loaded one,
+// and some are never unloaded. Each / or /. is a binary digit of a number.
 func unique(folder string) string {
 	for n := loads.Add(1); n > 0; n /= 2 {
 		folder += [2]string{"/", "/."}[n%2]
@@ -124,35 +124,35 @@ func (o *object) Close() {
 	}
 }
 
-func (o *object) unload() { o.lib.Close() } //nolint:errcheck // what cannot be unloaded stays
+func (o *object) unload() { o.lib.Close() } //nolint:errcheck // an object that cannot be unloaded stays
 
-// held counts what keeps an object. Threads of the program begin launches and those of the device end them, so they
-// have a counter each, which are not in one cache line.
+// held counts the references to an object. Threads of the program begin launches and threads of the device end them,
+// so there are two counters, on different cache lines.
 type held struct {
 	begun  atomic.Uint64
 	_      [56]byte
 	ended  atomic.Uint64
 	closed atomic.Bool
-	gone   atomic.Bool // it was closed, and nothing keeps it any more
+	gone   atomic.Bool // it was closed, and has no references
 }
 
 // Hold implements kernel.SharedObject.
 func (h *held) Hold() { h.begun.Add(1) }
 
-// ends ends what Hold has begun, and reports whether that was the last thing to keep an object that is closed.
+// ends releases a reference of Hold, and reports whether it was the last one of a closed object.
 func (h *held) ends() bool {
 	h.ended.Add(1)
 	return h.closed.Load() && h.isLast()
 }
 
-// closes closes the object, and reports whether nothing keeps it.
+// closes closes the object, and reports whether it has no references.
 func (h *held) closes() bool {
 	h.closed.Store(true)
 	return h.isLast()
 }
 
-// isLast reports, once, that nothing keeps the object. What has ended has begun before, so if both are the same after
-// ended was read, nothing was held when begun was.
+// isLast reports, once, that the object has no references. It reads ended first: each reference that has ended had
+// begun before, so if begun then has the same value, no reference was held when begun was read.
 func (h *held) isLast() bool {
 	ended := h.ended.Load()
 	return h.begun.Load() == ended && !h.gone.Swap(true)

@@ -7,13 +7,13 @@ import (
 	"weak"
 )
 
-// runs are all runs that there are; one that nobody has any more is nil.
+// runs lists all runs; the pointer of a run that was collected is nil.
 var runs struct {
 	mu   sync.Mutex
 	list []weak.Pointer[run] // guarded by mu
 }
 
-// listed enters a new run in runs.
+// listed adds a new run to runs.
 func listed(r *run) *run {
 	runs.mu.Lock()
 	defer runs.mu.Unlock()
@@ -24,15 +24,15 @@ func listed(r *run) *run {
 	return r
 }
 
-// current returns the number of the launch that was begun last, and whether it goes on.
+// current returns the number of the last launch, and whether it is running.
 func (r *run) current() (turn uint64, live bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.turn, r.live
 }
 
-// Overdue returns a channel that is closed when a kernel of a shared object has been running for a time, counted from
-// now on at the earliest. end ends the search, and must be called.
+// Overdue returns a channel that is closed once a kernel of a shared object has been running for limit, counted from
+// the call at the earliest. The caller must call end, which ends the search.
 func Overdue(limit time.Duration) (overdue <-chan struct{}, end func()) {
 	late, over := make(chan struct{}), make(chan struct{})
 	go func() {

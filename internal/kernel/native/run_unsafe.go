@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// Why a run failed, as capi/shim/kernel.h numbers it: a signal, or one of these.
+// Reasons for the failure of a run, as in capi/shim/kernel.h: a signal, or one of these.
 const (
 	stopped = 256
 	barrier = 257
@@ -41,12 +41,12 @@ type launched struct {
 	lock     uint32
 	whole    uint32 // see kernel.Call.ByAddress
 	inside   uintptr
-	touches  *touch // of run.list; nil: nobody wants to know
+	touches  *touch // of run.list; nil: not watched
 	most     uint32
 	touched  uint32
 }
 
-// set makes it a launch that has not begun. Grid and Threads may be 0: then it is no SIMT launch.
+// set initializes r for a launch. If Grid and Threads are 0, it is not a SIMT launch.
 func (r *launched) set(c *kernel.Call) {
 	r.entry, r.args, r.size = c.Code, c.Args, c.Size
 	r.blocks, r.per, r.first, r.grid, r.threads = c.Blocks, c.Per, c.First, c.Grid, c.Threads
@@ -62,7 +62,7 @@ func (r *launched) set(c *kernel.Call) {
 	r.touches, r.most, r.touched = nil, 0, 0
 }
 
-// fault is how it failed; late: it was stopped because its time was up.
+// fault returns the failure of the launch, or nil; late means that it was stopped because its time limit expired.
 func (r *launched) fault(late bool) *kernel.Fault {
 	switch r.failed {
 	case 0:
@@ -82,13 +82,13 @@ func (r *launched) fault(late bool) *kernel.Fault {
 // run implements kernel.Run.
 type run struct {
 	launched
-	list  []touch // of a launch that is watched
+	list  []touch // of a watched launch
 	of    *support
 	calls uint64
 	mu    sync.Mutex
-	turn  uint64 // guarded by mu; launches that were begun
+	turn  uint64 // guarded by mu; number of launches begun
 	live  bool   // guarded by mu; the launch has not ended
-	late  bool   // guarded by mu; stopped because its time was up
+	late  bool   // guarded by mu; stopped because its time limit expired
 }
 
 // Begin implements kernel.Run.

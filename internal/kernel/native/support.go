@@ -1,11 +1,11 @@
 // Package native runs kernels that are functions of shared objects, on this CPU.
 //
-// The functions are called by C code of libascendcl.so (capi/shim/kernel.c): it knows which block a thread runs, and
-// gets a thread out of a kernel that has crashed or does not end. A C program has that library; for other programs it
-// is opened when the first kernel is loaded.
+// The functions are called by C code of libascendcl.so (capi/shim/kernel.c): it records which block a thread runs,
+// and recovers a thread from a kernel that has crashed or does not end. A C program is linked to that library; for
+// other programs it is opened when the first kernel is loaded.
 //
-// Lock order: outside.mu → process.mu → peer.mu. process.mu is held while the keeper is asked, so another goroutine
-// deals with what the keeper reports by itself.
+// Lock order: outside.mu → process.mu → peer.mu. process.mu is held during requests to the keeper, so another
+// goroutine handles the keeper's own reports.
 package native
 
 import (
@@ -19,26 +19,26 @@ import (
 	"ropeway/internal/dl"
 )
 
-// library is what has the functions.
+// library is the library with the functions.
 const library = "libascendcl.so"
 
-// support is the addresses of the functions that run kernels.
+// support has the addresses of the functions that run kernels.
 type support struct{ run, stop, prepare, watch uintptr }
 
 var (
 	mu       sync.Mutex
-	given    support  // guarded by mu; what Use was called with, or was found
+	given    support  // guarded by mu; set by Use, or found
 	prepared *support // guarded by mu; nil: not yet
 )
 
-// Use says where the functions are that run kernels: a program that has libascendcl.so calls it.
+// Use sets the addresses of the functions that run kernels. A program that has libascendcl.so calls it.
 func Use(run, stop, prepare, watch uintptr) {
 	mu.Lock()
 	defer mu.Unlock()
 	given = support{run, stop, prepare, watch}
 }
 
-// find finds the functions, and makes the process ready for kernels.
+// find returns the functions, and prepares the process for kernels.
 func find() (*support, error) {
 	mu.Lock()
 	defer mu.Unlock()

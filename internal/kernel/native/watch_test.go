@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
 	"ropeway/internal/kernel/native"
+	"ropeway/internal/testenv"
 )
 
 const page = 4096
@@ -19,9 +20,7 @@ const page = 4096
 func closedPages(t testing.TB, n int) uintptr {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, (n+2)*page, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { unix.Munmap(b) }) //nolint:errcheck // it ends with the process
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b))) + page
 }
@@ -129,9 +128,7 @@ func TestWatchStopped(t *testing.T) {
 	o := load(t, watchSource)
 	low := closedPages(t, 64)
 	code, err := o.Symbol("endless")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for range 20 {
 		end := kernel.WatchPages([]kernel.Range{{Lo: low, Hi: low + 64*page}})
 		args := []uint64{uint64(low), 64}

@@ -14,15 +14,15 @@ func init() { kernel.RegisterWatch(seen.begin) }
 const (
 	pageBytes = 4096
 
-	// mostPages is how many pages there may be in all, for each of which there is a byte.
+	// mostPages is the largest number of watched pages; each takes a byte.
 	mostPages = 1 << 24
 )
 
-// mostSeen is how many touched pages of a launch are seen: each costs a signal, and perhaps a mapping, of which the
-// system allows about as many. Changed by tests alone.
+// mostSeen is the largest number of touched pages recorded for a launch: each costs a signal, and perhaps a mapping,
+// whose number the kernel limits similarly. Only tests change it.
 var mostSeen = uint32(1 << 16)
 
-// What was done to a page, as capi/shim/kernel.h numbers it.
+// Accesses to a page, as in capi/shim/kernel.h.
 const (
 	readPage    = 1
 	writtenPage = 2
@@ -42,8 +42,8 @@ type watched struct {
 	lost    uint32
 }
 
-// watching sees what kernels touch. It is locked from begin to end, and so are its fields, which the C code uses
-// meanwhile.
+// watching records the pages that kernels touch. It and its fields, which the C code uses, are locked from begin to
+// end.
 type watching struct {
 	sync.Mutex
 	watched
@@ -60,7 +60,7 @@ func (w *watching) begin(pages []kernel.Range) (end func() ([]kernel.Touch, bool
 	mu.Lock()
 	known := given.watch != 0
 	mu.Unlock()
-	if !known { // a Go program whose kernels are functions: there is nothing that catches faults
+	if !known { // a Go program whose kernels are functions: it has no code that handles the faults
 		return nil
 	}
 	s, err := find()
@@ -109,12 +109,12 @@ func (w *watching) end() (list []kernel.Touch, all bool) {
 		w.state[n] = 0
 	}
 	if w.lost != 0 {
-		clear(w.state) // pages for whose numbers there was no room
+		clear(w.state) // pages whose numbers did not fit in the list
 	}
 	return list, w.lost == 0
 }
 
-// appendPage appends a page to what was seen, or to the last range of its kind, if that ends there.
+// appendPage extends the last range of the same access if it ends at the page, else appends a range.
 func appendPage(list []kernel.Touch, at uintptr, write bool) []kernel.Touch {
 	for i := len(list) - 1; i >= max(0, len(list)-2); i-- {
 		if t := &list[i]; t.Write == write && t.Addr+uintptr(t.N) == at {

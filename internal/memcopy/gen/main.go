@@ -12,7 +12,7 @@ import (
 
 const (
 	page  = 4096
-	pages = 8 // read and written in turn by copyPages
+	pages = 8 // pages that copyPages reads and writes in turn
 )
 
 // isa is one vector width and the instructions that move it.
@@ -87,10 +87,9 @@ func copyLinear(v isa, name string, step int, store func(...Op), end func(), doc
 	RET()
 }
 
-// copyPages takes a little from each of several pages in turn, so that more
-// memory banks and prefetchers work at once. All loads come before the stores:
-// src and dst often agree in their low 12 bits, and a load after a store with
-// the same ones waits for it (measured on Zen 3: 5 GB/s instead of 14).
+// copyPages copies a little of each of several pages in turn, so that more memory banks and prefetchers work at once.
+// All loads precede the stores: src and dst often agree in their low 12 bits, and a load after a store with the same
+// ones waits for it (measured on Zen 3: 5 GB/s instead of 14).
 func copyPages(v isa) {
 	step := len(v.regs) * v.width / pages
 	name := "copyStreamPages" + v.name
@@ -194,7 +193,7 @@ func probe(name string, write bool) {
 	}
 	Label("loop")
 	touch(addr)
-	// The next page of the last one may be address 0, so compare what is left.
+	// The page after the last one may be at address 0, so compare the remaining bytes.
 	ANDQ(I32(-page), addr)
 	left := GP64()
 	MOVQ(last, left)

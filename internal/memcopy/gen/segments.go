@@ -10,23 +10,23 @@ import (
 
 const (
 	entry    = 24        // bytes of a Segment: Dst, Src, N
-	ahead    = 2         // how many segments before its turn a segment is asked for
-	mostEach = 64 << 10  // bytes of a segment
-	mostAll  = 256 << 10 // bytes of a call, which cannot be preempted
+	ahead    = 2         // a segment is prefetched this many segments before its turn
+	mostEach = 64 << 10  // largest segment, in bytes
+	mostAll  = 256 << 10 // most bytes of a call, which cannot be preempted
 	line     = 64
 )
 
-// walk is copySegments while it is written.
+// walk is the state of the generator of copySegments.
 type walk struct {
 	isa
-	at, end, fetch    GPPhysical // in the list; its end; up to where there is a segment ahead
-	toBy, fromBy      GPPhysical // from the addresses of the frames to where they are found
+	at, end, fetch    GPPhysical // position in the list; its end; end of the positions with a segment to prefetch
+	toBy, fromBy      GPPhysical // differences from the addresses of the frames to their mappings
 	dst, src, n, t, u GPPhysical
 }
 
-// copySegments first looks at all segments, so that as little as possible stands
-// between the accesses to memory when it copies: what counts is how many of
-// them the CPU has under way. Where one must not be copied, the list ends.
+// copySegments first checks all segments, so that as few instructions as possible separate the memory accesses when
+// it copies: speed depends on how many accesses the CPU has in flight. The list ends at the first segment that must
+// not be copied.
 func copySegments(v isa) {
 	name := "copySegments" + v.name
 	TEXT(name, NOSPLIT, "func(list *uintptr, bytes, toLo, toSize, toBy, fromLo, fromSize, fromBy, streamMin "+
@@ -94,10 +94,10 @@ func copySegments(v isa) {
 	w.stream()
 }
 
-// blocks are the sizes from which on a segment is copied as two such blocks.
+// blocks are the sizes b such that a segment of at least b bytes is copied as two blocks of b bytes.
 var blocks = []int{128, 64, 32, 16, 8, 4, 2, 1}
 
-// arg is an argument as an operand: what all segments share costs no register.
+// arg returns an argument as an operand, so that values shared by all segments take no register.
 func arg(name string) Mem {
 	a, err := Param(name).Resolve()
 	if err != nil {
@@ -106,7 +106,7 @@ func arg(name string) Mem {
 	return a.Addr
 }
 
-// get loads the segment that lies disp after at.
+// get loads the segment at offset disp from at.
 func (w *walk) get(disp int) {
 	MOVQ(Mem{Base: w.at, Disp: disp}, w.dst)
 	MOVQ(Mem{Base: w.at, Disp: disp + 8}, w.src)
@@ -126,7 +126,7 @@ func (w *walk) check() {
 	w.get(0)
 	CMPQ(w.n, U32(mostEach))
 	JA(LabelRef("checked"))
-	// Less than n from dst to src, or back.
+	// The distance of dst and src, in either direction, is less than n.
 	MOVQ(w.dst, w.t)
 	ADDQ(w.toBy, w.t)
 	SUBQ(w.src, w.t)
@@ -156,7 +156,7 @@ func (w *walk) check() {
 	MOVQ(w.at, w.end)
 }
 
-// ask asks for the first lines of the segment that is ahead.
+// ask prefetches the first lines of a later segment.
 func (w *walk) ask() {
 	CMPQ(w.at, w.fetch)
 	JAE(LabelRef("copy"))
@@ -236,7 +236,7 @@ func (w *walk) small(b int) {
 	}
 }
 
-// block copies b bytes that lie disp after from.
+// block copies b bytes at offset disp from from.
 func (w *walk) block(b int, from, to GPPhysical, disp int, store func(...Op)) {
 	for i := range b / w.width {
 		w.load(Mem{Base: from, Disp: i*w.width + disp}, w.regs[i])
@@ -261,11 +261,11 @@ func (w *walk) large() {
 
 const (
 	streamStep  = 256
-	streamRough = 8 << 10 // from here on also what does not consist of whole steps
+	streamRough = 8 << 10 // at least this size: also segments that are not whole steps
 )
 
-// stream copies the bytes up to a line, whole lines, and what is left at the
-// end. A line that is stored both ways costs more than a short segment gains.
+// stream copies the bytes up to a cache line, whole lines, and the rest. Storing to one line both through and past
+// the cache costs more than a short segment gains.
 func (w *walk) stream() {
 	head, rough := R13, R10
 	Label("stream")

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"ropeway/internal/finding"
 	"ropeway/internal/setup"
 	_ "ropeway/internal/setup/cudadriver"
+	"ropeway/internal/testenv"
 )
 
 // environment is a lookup in NAME=value texts.
@@ -31,14 +33,14 @@ func environment(vars ...string) func(string) (string, bool) {
 
 // TestReadCheck: what ROPEWAY_CHECK, ROPEWAY_CHECK_REPORT and ROPEWAY_INJECT say.
 func TestReadCheck(t *testing.T) {
+	known := filepath.Join(t.TempDir(), "known")
+	testenv.OK(t, os.WriteFile(known, []byte("[known]\nrule: leak\n"), 0o644))
 	s, err := setup.Read(environment("ROPEWAY_CHECK=seed=7,depth=64,no=leak", "ROPEWAY_CHECK_REPORT=socket",
-		"ROPEWAY_INJECT=aclrtMalloc:3=207001;aclrtFree:*=107000"))
-	if err != nil {
-		t.Fatal(err)
-	}
+		"ROPEWAY_INJECT=aclrtMalloc:3=207001;aclrtFree:*=107000", "ROPEWAY_SUPPRESS="+known+":"+known))
+	testenv.OK(t, err)
 	c, _ := s.Check.(*Settings)
 	if c == nil || c.Seed != 7 || c.Depth != 64 || !c.Off["leak"] || c.Report != "socket" || len(c.Inject) != 2 ||
-		c.Inject[1].Function != "aclrtFree" {
+		c.Inject[1].Function != "aclrtFree" || len(c.Suppress) != 2 || c.Suppress[1].Rule != "leak" {
 		t.Errorf("read %+v", c)
 	}
 	s, err = setup.Read(environment("ROPEWAY_CHECK=1"))
@@ -65,6 +67,7 @@ func TestReadCheckOnGPU(t *testing.T) {
 func TestReadBadCheck(t *testing.T) {
 	for _, vars := range [][]string{
 		{"ROPEWAY_CHECK=yes"}, {"ROPEWAY_CHECK=seed=x"}, {"ROPEWAY_CHECK=no=nonsense"},
+		{"ROPEWAY_SUPPRESS=/nowhere", "ROPEWAY_CHECK=1"},
 		{"ROPEWAY_INJECT=aclrtMalloc", "ROPEWAY_CHECK=1"}, {"ROPEWAY_INJECT=aclrtMalloc:1=1;free:1=1",
 			"ROPEWAY_CHECK=1"},
 	} {
@@ -98,14 +101,10 @@ func openChecked(t *testing.T, vars ...string) (*core.Runtime, *bytes.Buffer) {
 	t.Helper()
 	s, err := setup.Read(environment(append(vars, "ROPEWAY_CHECK=seed=5", "ROPEWAY_DEVICE_MEMORY=64M",
 		"ROPEWAY_DEVICES=1")...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var warn bytes.Buffer
 	rt, err := s.Open(&warn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if _, ok := rt.Checker().(*check.Checker); !ok {
 		t.Fatalf("%T checks", rt.Checker())
 	}
@@ -116,15 +115,11 @@ func openChecked(t *testing.T, vars ...string) (*core.Runtime, *bytes.Buffer) {
 func TestCheckSends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer l.Close()
 	rt, warn := openChecked(t, "ROPEWAY_CHECK_REPORT="+path)
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer conn.Close()
 	leaky(t, rt)
 	lines := bufio.NewScanner(conn)
@@ -133,9 +128,7 @@ func TestCheckSends(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatal("no record")
 		}
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal(lines.Bytes(), &r))
 		return r
 	}
 	if r := next(); r.Start == nil || r.Start.Seed != 5 {

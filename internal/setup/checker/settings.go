@@ -18,6 +18,9 @@ type Settings struct {
 	Report string          // a Unix socket that takes the findings; "": they are printed
 	Inject []inject.Injection
 	Sink   check.Sink // instead of both
+	// Findings that one of these describes are not printed and do not fail a test. They are still sent to Report,
+	// whose reader counts the suppressions that were used.
+	Suppress []*finding.Suppression
 }
 
 // parse reads what ROPEWAY_CHECK says, key=value pairs with commas between them: seed=7,depth=2048,rules=a+b,no=c+d.

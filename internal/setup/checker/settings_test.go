@@ -9,6 +9,7 @@ import (
 
 	"ropeway/internal/check"
 	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
 )
 
 // but are all rules without some.
@@ -59,9 +60,7 @@ func TestParse(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, err)
 			off := slices.Sorted(maps.Keys(s.Off))
 			if s.Seed != tt.seed || s.Depth != tt.depth || !slices.Equal(off, tt.off) {
 				t.Errorf("seed %d, depth %d, off %v", s.Seed, s.Depth, off)

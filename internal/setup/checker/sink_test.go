@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
 )
 
 // listen is a socket with a listener.
@@ -19,9 +20,7 @@ func listen(t *testing.T) (path string, l net.Listener) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "report")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() { l.Close() })
 	return path, l
 }
@@ -31,13 +30,9 @@ func listen(t *testing.T) (path string, l net.Listener) {
 func TestSocketSink(t *testing.T) {
 	path, l := listen(t)
 	s, err := connect(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer conn.Close()
 	lines := bufio.NewReader(conn)
 	start := finding.Start{Process: 1, Command: []string{"a", "b c"}, Seed: 3, Depth: 4}
@@ -57,9 +52,7 @@ func TestSocketSink(t *testing.T) {
 	} {
 		step.send()
 		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, err)
 		var got finding.Record
 		if err := json.Unmarshal(line, &got); err != nil || !reflect.DeepEqual(got, step.want) {
 			t.Errorf("%s: got %+v, %v", line, got, err)
@@ -75,13 +68,9 @@ func TestSocketSink(t *testing.T) {
 func TestSocketSinkLosesItsListener(t *testing.T) {
 	path, l := listen(t)
 	s, err := connect(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	conn.Close()
 	for range 1000 { // far more than a socket has room for
 		s.Finding(&finding.Finding{Summary: strings.Repeat("x", 1000)})
@@ -97,6 +86,24 @@ func TestSocketSinkWithoutListener(t *testing.T) {
 	s, err := connect(filepath.Join(t.TempDir(), "nobody"))
 	if err == nil || s != nil || !strings.Contains(err.Error(), "no process receives the report") {
 		t.Errorf("got %v, %v", s, err)
+	}
+}
+
+// TestSuppressing: a finding that a suppression describes is not printed, and does not count in the program.
+func TestSuppressing(t *testing.T) {
+	var b bytes.Buffer
+	s := &suppressing{&textSink{w: &b}, []*finding.Suppression{{Name: "known", Rule: "leak"}}}
+	for _, rule := range []string{"leak", "double-free"} {
+		f := &finding.Finding{Rule: rule, Severity: finding.Error}
+		s.Finding(f)
+		if f.Counts() != (rule != "leak") {
+			t.Errorf("%s counts: %t", rule, f.Counts())
+		}
+	}
+	s.End(finding.End{})
+	if text := b.String(); strings.Contains(text, "leak") || !strings.Contains(text, "double-free") ||
+		!strings.Contains(text, "1 finding\n") {
+		t.Errorf("it printed %s", text)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/setup"
+	"ropeway/internal/testenv"
 )
 
 // read reads variables of a process on a server, with a pod file of that text.
@@ -15,9 +16,7 @@ func read(t *testing.T, text string, vars map[string]string) (setup.Settings, er
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"key": strings.Repeat("k", 32), "pod.yaml": text} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	vars[setup.EnvPod] = filepath.Join(dir, "pod.yaml")
 	vars[setup.EnvDeviceMemory], vars[setup.EnvDevices] = "64M", "1"
@@ -38,9 +37,7 @@ func TestPod(t *testing.T) {
 		return d
 	}
 	rt, err := s.Open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := rt.Close(); err != nil {
 		t.Error(err)
 	}
@@ -51,9 +48,7 @@ func TestPod(t *testing.T) {
 		t.Errorf("this is server %d of pod %d", server, pod)
 	}
 	s, err = read(t, good, map[string]string{setup.EnvPodServer: "4"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	var warned strings.Builder
 	if rt, err = s.Open(&warned); err != nil {
 		t.Fatal(err)

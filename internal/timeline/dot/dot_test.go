@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ropeway/internal/observe"
+	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 )
 
@@ -19,9 +20,7 @@ func TestWrite(t *testing.T) {
 			{Kind: observe.Kernel, Kernel: `say "a\b"`, Stream: 1, After: timeline.None},
 		}}}}
 	var b strings.Builder
-	if err := Write(&b, run); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, Write(&b, run))
 	for _, want := range []string{
 		`label="model 3: the first 4 of 5 tasks"`, `label="stream 7"`, `m0_0 [label="copy, host to device, 4096 bytes"]`,
 		"m0_0 -> m0_1;", "m0_1 -> m0_2 [style=dashed];", "m0_2 -> m0_3;", `m0_3 [label="say \"a\\b\""]`,

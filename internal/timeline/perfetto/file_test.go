@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/perfetto"
 	"ropeway/internal/timeline/sample"
@@ -21,23 +22,15 @@ func TestFiles(t *testing.T) {
 	dir, run := t.TempDir(), twoStreams()
 	plain, packed := filepath.Join(dir, "a.json"), filepath.Join(dir, "a.json.gz")
 	for _, path := range []string{plain, packed} {
-		if err := perfetto.WriteFile(path, run); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, perfetto.WriteFile(path, run))
 	}
 	text, err := os.ReadFile(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	file, err := os.Open(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer file.Close()
 	in, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if unpacked, err := io.ReadAll(in); err != nil || !bytes.Equal(unpacked, text) {
 		t.Errorf("the compressed file is another one: %v", err)
 	}

@@ -59,9 +59,7 @@ type seenCounter struct {
 func viewer(t *testing.T, name string) []byte {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "src/internal/trace/traceviewer/static",
 		name))
 	if err != nil {
@@ -76,9 +74,7 @@ func importTrace(t *testing.T, run *timeline.Run) *imported {
 	testenv.Long(t, "it uses a browser")
 	testenv.Need(t, "chromium")
 	var trace bytes.Buffer
-	if err := perfetto.Write(&trace, run); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, perfetto.Write(&trace, run))
 	var page bytes.Buffer
 	page.WriteString("<!doctype html><script>")
 	page.Write(viewer(t, "webcomponents.min.js"))
@@ -89,9 +85,7 @@ func importTrace(t *testing.T, run *timeline.Run) *imported {
 	page.WriteString("</script>")
 	page.Write(importPage)
 	file := filepath.Join(t.TempDir(), "import.html")
-	if err := os.WriteFile(file, page.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, page.Bytes(), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // only a hang takes that long
 	defer cancel()
 	browser := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",

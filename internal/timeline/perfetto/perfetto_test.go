@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ropeway/internal/observe"
+	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/perfetto"
 	"ropeway/internal/timeline/sample"
@@ -42,9 +43,7 @@ func nanos(t *testing.T, n json.Number) int64 {
 func read(t *testing.T, run *timeline.Run) []event {
 	t.Helper()
 	var out bytes.Buffer
-	if err := perfetto.Write(&out, run); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, perfetto.Write(&out, run))
 	return parse(t, out.Bytes())
 }
 
@@ -53,9 +52,7 @@ func parse(t *testing.T, text []byte) []event {
 	var all struct {
 		Events []event `json:"traceEvents"`
 	}
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, json.Unmarshal(text, &all))
 	return all.Events
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // TestIdentify: licences are distinguished, two in one file are both named, a grant counts, and a licence that is
@@ -34,9 +36,7 @@ func TestFiles(t *testing.T) {
 		t.Error("a module without a licence is accepted")
 	}
 	for _, name := range []string{"COPYING", "LICENCE.md", "NOTICE", "license.go", "README"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
 	}
 	files, err := Files(dir)
 	if want := []File{{"COPYING", "COPYING"}, {"LICENCE.md", "LICENCE.md"}, {"NOTICE", "NOTICE"}}; err != nil ||

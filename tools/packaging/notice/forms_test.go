@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"ropeway/internal/testenv"
 )
 
 func readYAML(t *testing.T, name string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if err := yaml.Unmarshal(text, into); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -91,9 +91,7 @@ func TestCitation(t *testing.T) {
 	}
 	page := filepath.Join(root, "docs/howto-ci.md")
 	old, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	text := regexp.MustCompile(`(uses: )\S+(@v\d+\.\d+\.\d+)`).ReplaceAll(old, []byte("${1}"+action+"${2}"))
 	text = regexp.MustCompile(`(- repo: )\S+`).ReplaceAll(text, []byte("${1}"+repository))
 	if !bytes.Equal(old, text) {

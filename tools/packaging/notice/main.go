@@ -1,6 +1,5 @@
 // Command notice writes NOTICE: the work of others that is in what we hand out, with its licences. That is the Go
-// modules linked into the command and the library, Go's own runtime and library, the scripts in the report page, and
-// the style of the site.
+// modules linked into the command and the library, Go's own runtime and library, and the scripts in the report page.
 //
 //	go run ./tools/packaging/notice          writes NOTICE
 //	go run ./tools/packaging/notice -check   writes nothing, exits 1 if it is stale
@@ -69,13 +68,6 @@ func notice(root string) ([]byte, error) {
 		return nil, err
 	}
 	parts = append(parts, scripts...)
-	style, err := chroma(root)
-	if err != nil {
-		return nil, err
-	}
-	if parts = append(parts, style...); len(style) == 0 {
-		return nil, errors.New("web/site does not use chroma any more: its style is not in the site")
-	}
 	var b bytes.Buffer
 	b.WriteString("ropeway\n\nLicensed under the Apache License, Version 2.0; see LICENSE.\n\n" +
 		"What is handed out has the work of others in it, under these licences. Their texts follow.\n" +
@@ -192,23 +184,4 @@ func bundled(root string) (parts []part, err error) {
 		parts = append(parts, part{p.Name, p.Version, "the report page", []licence.File{{Name: "LICENSE", Text: text}}})
 	}
 	return parts, nil
-}
-
-// chroma is what the style of the site comes from. The rest of what builds the site is not in it.
-func chroma(root string) ([]part, error) {
-	const name = "github.com/alecthomas/chroma/v2"
-	text, err := os.ReadFile(filepath.Join(root, "web/site/go.mod"))
-	if err != nil {
-		return nil, err
-	}
-	m := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(name) + ` (\S+)$`).FindSubmatch(text)
-	if m == nil {
-		return nil, nil
-	}
-	terms, err := os.ReadFile(filepath.Join(root, "web/site/assets/chroma.LICENSE"))
-	if err != nil {
-		return nil, err
-	}
-	files := []licence.File{{Name: "COPYING", Text: string(terms)}}
-	return []part{{name, string(m[1]), "the documentation site (colours of code)", files}}, nil
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 const root = "../../.."
@@ -17,12 +19,10 @@ func TestNotice(t *testing.T) {
 		t.Error(err)
 	}
 	text, err := os.ReadFile(root + "/NOTICE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, want := range []string{
 		// Some of each kind, and texts.
-		"github.com/spf13/cobra", "golang.org/x/sys", "uplot", "d3-array", "github.com/alecthomas/chroma/v2",
+		"github.com/spf13/cobra", "golang.org/x/sys", "uplot", "d3-array",
 		"Copyright 2009 The Go Authors", "Permission is hereby granted", "TERMS AND CONDITIONS FOR USE",
 	} {
 		if !strings.Contains(string(text), want) {
@@ -51,9 +51,7 @@ func TestVulnerabilities(t *testing.T) {
 			"go":  fmt.Sprintf("echo '%s'; exit %d", tt.goSays, tt.goCode),
 			"npm": fmt.Sprintf("echo '%s'; exit %d", tt.npmSays, tt.npmCode),
 		} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+says+"\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+says+"\n"), 0o755))
 		}
 		cmd := exec.CommandContext(t.Context(), filepath.Join(root, "tools/packaging/vulnerabilities.sh"))
 		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "GO="+filepath.Join(dir, "go"))

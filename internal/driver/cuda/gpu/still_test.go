@@ -10,6 +10,7 @@ import (
 	"ropeway/internal/arena"
 	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/memcopy"
+	"ropeway/internal/testenv"
 )
 
 // still is a libcuda for one GPU on which everything is over at once.
@@ -28,9 +29,7 @@ func newGPU(t *testing.T) *GPU {
 	s := &still{times: map[uintptr]time.Time{}, hosts: map[uintptr]uint64{}}
 	c := new(GPU)
 	c.Init(s, 0, 0, 1, func(text string) { t.Error(text) })
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, c.Start())
 	t.Cleanup(func() {
 		if err := c.Stop(); err != nil {
 			t.Error(err)

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // The structs have the parameters that the PTX declares, at the offsets a launch expects: each at a multiple of its
@@ -86,9 +88,7 @@ func TestPTXIsUpToDate(t *testing.T) {
 		t.Skip("nvcc is not installed")
 	}
 	version, err := exec.Command(nvcc, "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	release := regexp.MustCompile(`release [\d.]+, V[\d.]+`)
 	if here, made := release.FindString(string(version)), release.FindString(PTX); here != made {
 		t.Skipf("nvcc is %q, copy.ptx was made by %q", here, made)
@@ -98,9 +98,7 @@ func TestPTXIsUpToDate(t *testing.T) {
 		t.Fatalf("ptx.sh: %v\n%s", err, text)
 	}
 	fresh, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if string(fresh) != PTX {
 		t.Error("copy.ptx is not what ptx.sh makes of copy.cu; run make ptx")
 	}

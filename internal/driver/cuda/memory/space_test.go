@@ -5,14 +5,13 @@ import (
 
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // TestPastIsRecalled proves that addresses which were an allocation's are a reservation's, and then nobody's.
 func TestPastIsRecalled(t *testing.T) {
 	addr, err := arena.Reserve(8 * extent) // nothing can be read there
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	defer arena.Unreserve(addr, 8*extent)
 	var d Space
 	place := func(off uintptr) driver.Place { return d.Locate(addr + off).Place }
