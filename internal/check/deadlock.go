@@ -21,9 +21,6 @@ import (
 // reported.
 const quietTicks = 200
 
-// waits has the calls that wait for queued work, by thread. Checker.mu guards them.
-type waits map[uint32]*wait
-
 // wait is a call that waits for queued work.
 type wait struct {
 	t     *core.Thread
@@ -34,13 +31,13 @@ type wait struct {
 	over  bool
 }
 
-// blocked records that the calling thread, if it is in one of the waits, is blocked by q. Checker.mu is held.
-func (all waits) blocked(s *schedule, q *queue, limited bool) {
-	if q == nil || len(all) == 0 {
+// blocked records that the calling thread, if it is in one of the waits, is blocked by q. mu is held.
+func (s *schedule) blocked(q *queue, limited bool) {
+	if q == nil || len(s.waits) == 0 {
 		return
 	}
 	thread := systemThread()
-	w := all[thread]
+	w := s.waits[thread]
 	if w == nil || w.told {
 		return
 	}

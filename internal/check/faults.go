@@ -122,9 +122,9 @@ func isOften(pages *map[uintptr]uint8, page uintptr) bool {
 	return n == patienceN
 }
 
-// opensFor opens page i of r, and the closed pages around it, until a function of the program ends. It does so if only
-// tasks after the function close them, and functions have been stepped through page i often; otherwise it returns
-// false. mu is held.
+// opensFor opens page i of r, and the closed pages around it, until a function of the program ends, as far as tasks
+// that are not ordered after the function allow. It returns false if functions have not been stepped through page i
+// often, or if the access is not allowed. mu is held.
 func (p *pages) opensFor(from origin, r *pageRun, i int, most uint8) bool {
 	s := p.judge.serving[from.thread]
 	if s == nil || from.thread == 0 || !isOften(&r.stepped, r.lo+uintptr(i)*pageBytes) {
@@ -132,8 +132,8 @@ func (p *pages) opensFor(from origin, r *pageRun, i int, most uint8) bool {
 	}
 	known := p.judge.knownTo(from)
 	behind := func(l *line) bool { return l == s.line } // its tasks are ordered after the function
-	allows := func(i, j int) bool {
-		return p.level(behind, known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes) <= most
+	level := func(i, j int) uint8 {
+		return p.level(behind, known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes)
 	}
 	first, last := i, i+1
 	for first > 0 && r.state[first-1] > most {
@@ -142,13 +142,15 @@ func (p *pages) opensFor(from origin, r *pageRun, i int, most uint8) bool {
 	for last < len(r.state) && r.state[last] > most {
 		last++
 	}
-	if !allows(first, last) {
-		if first, last = i, i+1; !allows(first, last) {
+	state := level(first, last)
+	if state > most {
+		first, last = i, i+1
+		if state = level(first, last); state > most {
 			return false
 		}
 	}
 	s.opened = append(s.opened, opened{r, first, last})
-	return p.protect(r, first, last, open)
+	return p.protect(r, first, last, state)
 }
 
 // opened are pages of a run that are open until a function ends.

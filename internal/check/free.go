@@ -20,13 +20,6 @@ func (s *schedule) expectFree(a *allocation, r core.Resource) {
 	}
 }
 
-// freedBy returns the memory that a task frees, or nil, and removes it from q.frees. Checker.mu is held.
-func (q *queue) freedBy(task uint32) *allocation {
-	a := q.frees[task]
-	delete(q.frees, task)
-	return a
-}
-
 // freePooled judges a task that frees pool memory: every use of the memory must come before it. mu is held.
 func (s *schedule) freePooled(q *queue, t *task) {
 	a := t.frees

@@ -70,19 +70,12 @@ func (m *model) root() *model {
 	return m
 }
 
-// touching returns the task of a model, or of its sub-models, that touches [lo, hi) in the way how; "" is any. It
-// prefers a task that touches exactly these bytes, then one that touches all of them, then the first that touches some;
-// nil if there is none.
-func (m *model) touching(lo, hi uintptr, how string) *capturedTask {
-	t, _ := m.nearest(anyStream, lo, hi, how)
-	return t
-}
-
 // anyStream is not a hidden stream: it stands for all of them.
 const anyStream = -1
 
-// nearest is touching for the tasks of one hidden stream or of anyStream. It also returns how near the task is: see
-// touched.near.
+// nearest returns the task of a model, or of its sub-models, that touches [lo, hi) in the way how; "" is any. own is
+// its hidden stream, or anyStream. It prefers a task that touches exactly these bytes, then one that touches all of
+// them, then the first that touches some, and returns which: see touched.near. Without one, best is nil.
 func (m *model) nearest(own int32, lo, hi uintptr, how string) (best *capturedTask, near int) {
 	for i := range m.tasks {
 		if own != anyStream && m.tasks[i].name.stream != own {

@@ -58,7 +58,7 @@ func (j *judge) repeatedRun(on *line, n uint64, m *model) {
 	if before == nil || before.Line == on.id || on.clock.Has(before.Line, before.N) {
 		return
 	}
-	if t := m.touching(0, ^uintptr(0), does(true)); t != nil {
+	if t, _ := m.nearest(anyStream, 0, ^uintptr(0), does(true)); t != nil {
 		s := t.spans[slices.IndexFunc(t.spans, func(s touched) bool { return s.write })]
 		j.race(access{}, m.last, true, before, true, s.lo, s.hi, s.memory)
 		return

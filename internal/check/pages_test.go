@@ -358,6 +358,44 @@ func TestGaveUp(t *testing.T) {
 	}
 }
 
+// TestOpensForFunctions proves that functions are stepped through a page of later copies a number of times. Then their
+// first touch opens it until they end, with the closed pages around it, unless another stream's copy is among these.
+func TestOpensForFunctions(t *testing.T) {
+	p, by := closing(t)
+	s, other, host, dev := p.stream(), p.stream(), p.pinned(5*page), p.dev(5*page)
+	p.down(host+4*page, dev+4*page, page, other)
+	steps := 0
+	for range patienceN + 2 {
+		p.ok(p.LaunchHostFunc(s, func(core.Addr) {
+			p.are("before a touch", host, "xxx-x")
+			answer := p.c.Touch(host, 1, true, 0, by, uint32(unix.Gettid()))
+			if answer.What == stepOnce {
+				steps++
+				p.are("while it is stepped", host, "-xx-x")
+				p.c.Stepped(answer)
+				return
+			}
+			p.are("while a function runs", host, "----x")
+		}, 0))
+		p.down(host, dev, 3*page, s)
+	}
+	p.ok(p.SynchronizeStream(s))
+	if steps != patienceN-1 {
+		t.Errorf("opened after %d steps", steps)
+	}
+	p.are("after the functions", host, "xxx-x")
+	p.touch(host, 1, false)
+	p.down(host, dev, 4*page, s)
+	p.ok(p.LaunchHostFunc(s, func(core.Addr) {
+		p.c.Touch(host, 1, true, 0, by, uint32(unix.Gettid()))
+		p.are("with another stream's copy around it", host, "-xxxx")
+	}, 0))
+	p.down(host, dev, 4*page, s)
+	p.ok(p.SynchronizeStream(s))
+	p.finish()
+	p.silent()
+}
+
 // TestTouchOthers proves the responses to faults on pages that were not closed: a use of freed memory is reported and
 // left to the program, an access that works now is tried again, and other faults are the program's own.
 func TestTouchOthers(t *testing.T) {

@@ -254,7 +254,8 @@ func (t *task) enlist() {
 	}
 	t.line.mark++ // so that tasks before the signal differ from those after it
 	if t.order != nil {
-		t.frees = t.q.freedBy(t.op.Tag.Task)
+		t.frees = t.q.frees[t.op.Tag.Task]
+		delete(t.q.frees, t.op.Tag.Task)
 	}
 }
 

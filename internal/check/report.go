@@ -241,7 +241,7 @@ func (r *report) nameCaptured(d *draft) {
 		if m == nil || lo == hi || d.calls {
 			return
 		}
-		if t := m.touching(lo, hi, how); t != nil && t.from.site != last {
+		if t, _ := m.nearest(anyStream, lo, hi, how); t != nil && t.from.site != last {
 			last = t.from.site
 			d.others = append(d.others, other{"captured", t.from})
 		}

@@ -33,9 +33,9 @@ type schedule struct {
 	pending   int // tasks submitted and not run
 	waiters   hostqueue.Waiters
 	unused    []*task
-	served    []*serving // kernels that run, oldest first
-	functions uint64     // number of functions of the program that have begun
-	waits     waits
+	served    []*serving       // kernels that run, oldest first
+	functions uint64           // number of functions of the program that have begun
+	waits     map[uint32]*wait // calls that wait for queued work, by thread
 
 	calls  atomic.Uint64 // calls of the program; each postpones the work that no call waits for
 	wanted atomic.Int32  // threads that wait for functions of streams
@@ -46,7 +46,7 @@ func newSchedule(o Options, p *pages) *schedule {
 	s := &schedule{lock: p.lock, report: p.report, ledger: p.ledger, judge: p.judge, pages: p, seed: o.Seed,
 		inject: injections{report: p.report, ledger: p.ledger}, depth: o.Depth, patience: o.Patience,
 		start: time.Now(), rng: rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)), byStream: map[int32]*queue{},
-		waits: waits{}}
+		waits: map[uint32]*wait{}}
 	for i := range o.Inject {
 		s.inject.list = append(s.inject.list, &o.Inject[i])
 	}
@@ -76,7 +76,7 @@ func (s *schedule) until(timeout time.Duration, cancel <-chan struct{}, done fun
 		if done() {
 			break
 		}
-		s.waits.blocked(s, q, timeout > 0)
+		s.blocked(q, timeout > 0)
 		if !s.sleep(l) {
 			return done()
 		}
