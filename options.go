@@ -35,7 +35,7 @@ func instead(change func(*setup.Settings) error, variables ...string) Option {
 var fromEnvironment = []string{
 	setup.EnvProduct, setup.EnvForm, setup.EnvDevices, setup.EnvDeviceMemory,
 	setup.EnvDriver, setup.EnvVisible, setup.EnvBlocking, setup.EnvStrict,
-	setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvTrace, setup.EnvCUDAShare,
+	setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvSuppress, setup.EnvTrace, setup.EnvCUDAShare,
 	setup.EnvPod, setup.EnvPodServer,
 }
 

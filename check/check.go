@@ -65,13 +65,13 @@ func With(o Options) ropeway.Option {
 		}
 		s.Check = c
 		return nil
-	}, setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject).(ropeway.Option)
+	}, setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvSuppress).(ropeway.Option)
 }
 
 // Without disables checking, even if ROPEWAY_CHECK is set.
 func Without() ropeway.Option {
 	return goapi.Option(func(s *setup.Settings) error { s.Check = nil; return nil },
-		setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject).(ropeway.Option)
+		setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvSuppress).(ropeway.Option)
 }
 
 // off returns the rules that are not checked.

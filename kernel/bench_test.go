@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ropeway"
+	"ropeway/internal/testenv"
 	"ropeway/kernel"
 )
 
@@ -12,35 +13,21 @@ import (
 // a row, then a wait that does not count.
 func BenchmarkLaunch(b *testing.B) {
 	rt, err := ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	defer rt.Close()
 	d, err := rt.Device(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	defer d.Close()
 	m, err := kernel.LoadFuncs(d, map[string]kernel.Func{"empty": func(*kernel.Block) error { return nil }})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	k, err := m.Kernel("empty")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	s, err := d.NewStream()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	host, err := d.AllocPinned(64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	mem, err := d.Alloc(64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	for name, call := range map[string]func() error{
 		"launch": func() error { return k.Launch(s, 1) },
 		"copy":   func() error { return s.Copy(mem.All(), host.All()) },

@@ -1,6 +1,7 @@
 package capitest
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -40,6 +41,14 @@ func TestGoogleTest(t *testing.T) {
 	if len(list) != 3 || list[0].Count != 2 || list[1].Count != 4 || list[2].Rule != "leak" ||
 		!strings.Contains(r.stderr, "error: leak: ") {
 		t.Fatalf("%d findings\n%s%s", len(list), r.stdout, r.stderr)
+	}
+	known := filepath.Join(t.TempDir(), "known")
+	if err := os.WriteFile(known, []byte("[known]\nrule: *\noffence:\n    ...\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = check(t, []string{"--suppress", known}, program)
+	if r.code != 0 || strings.Contains(r.stdout, "FAILED") || !strings.Contains(r.stderr, "suppressed: 3 findings") {
+		t.Errorf("with suppressions: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	if stack := list[0].Offence.Stack; len(stack) != 2 || !strings.HasSuffix(stack[1].Function, "Test::TestBody") {
 		t.Errorf("the stack is %v", stack)

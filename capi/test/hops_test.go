@@ -22,7 +22,7 @@ import (
 // TestHops runs a small copy like the one before it, and a synchronisation when everything has run, instruction by
 // instruction, and counts the functions that they enter. A copy enters at most ten up to the one that moves its bytes,
 // and three on the way back; a synchronisation fourteen. Functions that the compiler inlines do not count, nor do those
-// of the Go runtime.
+// of the Go runtime. The fewest of three rounds count: the runtime may have the thread do something else in one.
 func TestHops(t *testing.T) {
 	if os.Getenv("ROPEWAY_TEST_DRIVER") == "cuda" {
 		t.Skip("the limits are those of the software device")
@@ -43,12 +43,19 @@ func TestHops(t *testing.T) {
 	p.stop() // the program was loaded
 	p.toSignal()
 	p.functions = functions(t, p.pid, filepath.Join(toolkit(t), "lib64"))
-	copied := hops(p.step())
+	var copied, over []string
+	for round := range 3 {
+		if c := hops(p.step()); round == 0 || len(c) < len(copied) {
+			copied = c
+		}
+		if o := hops(p.step()); round == 0 || len(o) < len(over) {
+			over = o
+		}
+	}
 	moved := slices.Index(copied, "runtime.memmove") + 1
 	if moved == 0 || moved > 10 || len(copied) > 13 {
 		t.Errorf("%d functions until bytes move, and %d in all:\n%s", moved, len(copied), strings.Join(copied, "\n"))
 	}
-	over := hops(p.step())
 	if len(over) < 4 || len(over) > 14 {
 		t.Errorf("a synchronisation enters %d functions:\n%s", len(over), strings.Join(over, "\n"))
 	}
@@ -95,9 +102,7 @@ func (p *stepped) stop() syscall.Signal {
 func (p *stepped) toSignal() {
 	p.Helper()
 	for signal := syscall.Signal(0); signal != hopSignal; signal = p.stop() {
-		if err := syscall.PtraceCont(p.pid, int(signal)); err != nil {
-			p.Fatal(err)
-		}
+		testenv.OK(p, syscall.PtraceCont(p.pid, int(signal)))
 	}
 }
 
@@ -107,16 +112,12 @@ func (p *stepped) step() (entered []string) {
 	p.Helper()
 	const most = 1 << 20
 	for range most {
-		if err := syscall.PtraceSingleStep(p.pid); err != nil {
-			p.Fatal(err)
-		}
+		testenv.OK(p, syscall.PtraceSingleStep(p.pid))
 		if p.stop() == hopSignal {
 			return entered
 		}
 		var regs syscall.PtraceRegs
-		if err := syscall.PtraceGetRegs(p.pid, &regs); err != nil {
-			p.Fatal(err)
-		}
+		testenv.OK(p, syscall.PtraceGetRegs(p.pid, &regs))
 		if name, ok := p.functions[regs.Rip]; ok {
 			entered = append(entered, name)
 		}

@@ -58,7 +58,7 @@ func randomProgram(seed uint64) *randprog.Program {
 func randomCalls(t *testing.T) func(uint64) *randprog.Program {
 	all, err := table.Load()
 	testenv.OK(t, err)
-	return func(seed uint64) *randprog.Program { return randprog.Calls(seed, all, 4, 3000) }
+	return func(seed uint64) *randprog.Program { return callProgram(seed, all, 4, 3000) }
 }
 
 // programSeeds returns n seeds, or ten times as many in a long run.

@@ -271,6 +271,9 @@ func (o *checkOptions) variables(seed uint64, socket string) []variable {
 		text += ",no=" + strings.Join(o.without, "+")
 	}
 	vars := []variable{{setup.EnvCheck, text}, {setup.EnvCheckReport, socket}}
+	if len(o.suppress) > 0 {
+		vars = append(vars, variable{setup.EnvSuppress, suppressionPaths(o.suppress)})
+	}
 	if len(o.inject) > 0 {
 		vars = append(vars, variable{setup.EnvInject, strings.Join(o.inject, ";")})
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,7 +16,6 @@ import (
 	"ropeway/internal/check/inject"
 	"ropeway/internal/explain"
 	"ropeway/internal/finding"
-	"ropeway/internal/readfile"
 )
 
 // checkFlags proves that flags make sense, brings them into the form that processes read, and returns the rules they
@@ -163,21 +164,34 @@ func (a *app) meant(err error) string {
 }
 
 // readSuppressions reads files.
-func readSuppressions(files []string) (all []*finding.Suppression, err error) {
+func readSuppressions(files []string) ([]*finding.Suppression, error) {
 	for _, file := range files {
-		text, err := readfile.Bounded(file, readfile.Text)
-		if err != nil {
-			return nil, &failure{err: fmt.Errorf("--suppress: %w", err),
-				next: "check the path; --write-suppressions writes such a file"}
+		if strings.ContainsRune(file, os.PathListSeparator) {
+			return nil, &usageError{fmt.Errorf("--suppress: %s has a colon in it, which a list of files cannot hold", file),
+				"rename the file"}
 		}
-		list, err := finding.ParseSuppressions(file, string(text))
-		if err != nil {
-			return nil, &failure{err: err, next: "an entry is a [name], a rule: and stacks by role; see ropeway " +
-				"check --help"}
-		}
-		all = append(all, list...)
+	}
+	all, err := finding.ReadSuppressions(files)
+	var syntax *finding.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return nil, &failure{err: err, next: "an entry is a [name], a rule: and stacks by role; see ropeway check --help"}
+	case err != nil:
+		return nil, &failure{err: fmt.Errorf("--suppress: %w", err),
+			next: "check the path; --write-suppressions writes such a file"}
 	}
 	return all, nil
+}
+
+// suppressionPaths returns the files as the program gets them, which may run in another directory.
+func suppressionPaths(files []string) string {
+	paths := slices.Clone(files)
+	for i, file := range files {
+		if path, err := filepath.Abs(file); err == nil {
+			paths[i] = path
+		}
+	}
+	return strings.Join(paths, string(os.PathListSeparator))
 }
 
 // notReplayed are flags that a replay does without.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -108,6 +110,14 @@ func TestCheckText(t *testing.T) {
 
 // TestCheckVariables proves which variables the program gets.
 func TestCheckVariables(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("known", []byte("[known]\nrule: leak\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	known, err := filepath.Abs("known")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ flags, want string }{
 		{"", "ROPEWAY_CHECK=seed=1,depth=2048\n"},
 		{"--seed 18446744073709551615 --depth 3", "ROPEWAY_CHECK=seed=18446744073709551615,depth=3\n"},
@@ -116,10 +126,11 @@ func TestCheckVariables(t *testing.T) {
 			"ROPEWAY_INJECT=aclrtMalloc:3=207001;aclrtMemcpyAsync@stream2:*=107000/run\n"},
 		{"--inject aclrtMalloc:1=507013 --inject aclrtMemsetAsync:1=507013",
 			"ROPEWAY_INJECT=aclrtMalloc:1=507013/submit;aclrtMemsetAsync:1=507013\n"},
+		{"--suppress known", "ROPEWAY_SUPPRESS=" + known + "\n"},
 		{"--product 310P --blocking", "ROPEWAY_PRODUCT=310P\nASCEND_LAUNCH_BLOCKING=1\n"},
 	} {
 		stdout, stderr, code := checked(t, tt.flags+" --allow-none", "env=ROPEWAY_CHECK", "env=ROPEWAY_INJECT",
-			"env=ROPEWAY_PRODUCT", "env=ASCEND_LAUNCH_BLOCKING")
+			"env=ROPEWAY_PRODUCT", "env=ASCEND_LAUNCH_BLOCKING", "env=ROPEWAY_SUPPRESS")
 		if code != 0 {
 			t.Errorf("%s: exit code %d, %s", tt.flags, code, stderr)
 		}

@@ -27,58 +27,18 @@ const mostRaced = 16 << 20 // bytes that one stream hands to another, at most
 
 // demo is what a demo is asked to do, and what it has found.
 type demo struct {
-	ctx     context.Context
-	out     *ui.Output
-	log     io.Writer // for warnings
-	product *product.Product
-	devices int
-	size    int // bytes of a plain copy
-	report  demoReport
-}
-
-// demoReport is what --json writes. GB are 1e9 bytes.
-type demoReport struct {
-	Product     string   `json:"product"`
-	Chip        string   `json:"chip"`
-	Driver      string   `json:"driver"`
-	Devices     int      `json:"devices"`
-	Size        int      `json:"size"`
-	Repetitions int      `json:"repetitions"` // at least
-	Notes       []string `json:"notes,omitempty"`
-	Finding     string   `json:"finding"` // without the event
-	Order       struct {
-		Bytes             int     `json:"bytes"`
-		ProducedSeconds   float64 `json:"produced_seconds"`
-		ConsumedSeconds   float64 `json:"consumed_seconds"`
-		Verified          bool    `json:"verified"`
-		StaleWithoutEvent bool    `json:"stale_without_event"`
-	} `json:"order"`
-	Mistake struct {
-		What     string `json:"what"`
-		Code     int    `json:"code"`
-		Name     string `json:"name"`
-		API      string `json:"api"`
-		Argument string `json:"argument"`
-		Text     string `json:"text"`
-	} `json:"mistake"`
-	Copies   []copyResult `json:"copies"`
-	Verified int64        `json:"verified_bytes"`
-	Seconds  float64      `json:"seconds"`
-}
-
-type copyResult struct {
-	Name        string  `json:"name"`
-	Bytes       int     `json:"bytes"`
-	Seconds     float64 `json:"seconds,omitempty"`
-	GBPerSecond float64 `json:"gb_per_s,omitempty"`
-	VsCopy      float64 `json:"vs_copy,omitempty"` // times as fast as memcpy on one thread
-	Verified    bool    `json:"verified"`
-	Skipped     string  `json:"skipped,omitempty"`
+	ctx      context.Context
+	out      *ui.Output
+	log      io.Writer // for warnings
+	product  *product.Product
+	devices  int
+	size     int // bytes of a plain copy
+	verified int64
 }
 
 func (a *app) demo() *cobra.Command {
 	var name, size string
-	var quick, asJSON bool
+	var quick bool
 	d := &demo{log: a.stderr}
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -88,8 +48,7 @@ and every byte verified, a copy that is refused, then copies in every direction,
 each of them compared. The demo uses eleven times --size of memory, and copies
 less at a time if there is not enough.`,
 		Example: `  ropeway demo --quick
-  ropeway demo --product 310P --size 64MiB
-  ropeway demo --json > demo.json`,
+  ropeway demo --product 310P --size 64MiB`,
 		Args:              a.noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -109,19 +68,11 @@ less at a time if there is not enough.`,
 				return &usageError{fmt.Errorf("--devices: %d is not 1 to %d", d.devices, maxDevices), "try 2"}
 			}
 			d.ctx, d.out = cmd.Context(), ui.New(a.stdout, a.getenv)
-			if asJSON {
-				d.out = &ui.Output{W: io.Discard}
-			}
-			start := time.Now()
 			if err = d.showRace(); err == nil { // each has devices of its own
 				err = d.with(d.showMistake)
 			}
 			if err == nil {
 				err = d.showCopies()
-			}
-			d.report.Seconds = time.Since(start).Seconds()
-			if err == nil && asJSON {
-				err = a.writeJSON(d.report)
 			}
 			return err
 		},
@@ -129,7 +80,6 @@ less at a time if there is not enough.`,
 	cmd.Flags().StringVar(&size, "size", "256MiB", "`bytes` of a copy; 16MiB with --quick")
 	cmd.Flags().IntVar(&d.devices, "devices", 2, "how `many` devices there are")
 	cmd.Flags().BoolVar(&quick, "quick", false, "copies of 16 MiB")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, and nothing before it")
 	productFlag(cmd, &name)
 	complete(cmd, "size", "16MiB", "64MiB", "256MiB", "1GiB")
 	complete(cmd, "devices")
@@ -162,38 +112,48 @@ func (d *demo) text(head string, lines ...string) {
 	d.out.Line("")
 }
 
+// handedOver is what became of bytes that one stream handed to another.
+type handedOver struct {
+	produced, consumed time.Duration // since the start
+	verified           bool
+}
+
+// raced is how many bytes are handed over.
+func (d *demo) raced() int { return min(d.size, mostRaced) }
+
 // showRace hands bytes from one stream to another under the checker, without an event between them and with one.
 func (d *demo) showRace() error {
-	r := &d.report.Order
-	r.Bytes = min(d.size, mostRaced)
-	found, err := d.checked(func(*ropeway.Stream, *ropeway.Event) error { return nil })
+	_, found, err := d.checked(func(*ropeway.Stream, *ropeway.Event) error { return nil })
 	if err != nil || len(found) == 0 {
 		return cmp.Or(err, errors.New("two streams without an event: no finding"))
 	}
-	r.StaleWithoutEvent, d.report.Finding = !r.Verified, found[0].String()
 	outer := regexp.MustCompile(`^ *#[1-9]`) // frames of stacks but the innermost
 	d.text("A race: stream 2 does not wait for stream 1. The checker:",
-		slices.DeleteFunc(strings.Split(strings.TrimSpace(d.report.Finding), "\n"), outer.MatchString)...)
-	found, err = d.checked((*ropeway.Stream).Wait)
-	if err != nil || len(found) > 0 || !r.Verified || r.ConsumedSeconds < r.ProducedSeconds {
-		return cmp.Or(err, fmt.Errorf("two streams with an event: %+v, %v", *r, found))
+		slices.DeleteFunc(strings.Split(strings.TrimSpace(found[0].String()), "\n"), outer.MatchString)...)
+	r, found, err := d.checked((*ropeway.Stream).Wait)
+	if err != nil || len(found) > 0 || !r.verified || r.consumed < r.produced {
+		return cmp.Or(err, fmt.Errorf("two streams with an event: %+v, %v", r, found))
 	}
 	d.text("Corrected, with an event between them: no findings.", fmt.Sprintf(
-		"Written until %s, read from %s on: %s.", duration(r.ProducedSeconds), duration(r.ConsumedSeconds),
-		d.out.Good(ui.Bytes(uint64(r.Bytes))+" verified")))
+		"Written until %s, read from %s on: %s.", duration(r.produced.Seconds()), duration(r.consumed.Seconds()),
+		d.out.Good(ui.Bytes(uint64(d.raced()))+" verified")))
 	return nil
 }
 
 // checked hands over under the checker and returns what it finds.
-func (d *demo) checked(wait func(*ropeway.Stream, *ropeway.Event) error) (found []check.Finding, err error) {
-	err = d.with(func(_ *ropeway.Runtime, dev *ropeway.Device) error { return d.handOver(dev, wait) },
-		check.With(check.Options{OnFinding: func(f check.Finding) { found = append(found, f) }}))
-	return found, err
+func (d *demo) checked(wait func(*ropeway.Stream, *ropeway.Event) error) (r handedOver, found []check.Finding,
+	err error) {
+	err = d.with(func(_ *ropeway.Runtime, dev *ropeway.Device) (err error) {
+		r, err = d.handOver(dev, wait)
+		return err
+	}, check.With(check.Options{OnFinding: func(f check.Finding) { found = append(found, f) }}))
+	return r, found, err
 }
 
 // handOver copies bytes to the device on one stream and back on another, which waits for an event or does not.
-func (d *demo) handOver(dev *ropeway.Device, wait func(*ropeway.Stream, *ropeway.Event) error) error {
-	r, n := &d.report.Order, d.report.Order.Bytes
+func (d *demo) handOver(dev *ropeway.Device, wait func(*ropeway.Stream, *ropeway.Event) error) (r handedOver,
+	err error) {
+	n := d.raced()
 	up, err1 := dev.AllocPinned(n)
 	down, err2 := dev.AllocPinned(n)
 	mem, err3 := dev.Alloc(n)
@@ -201,7 +161,7 @@ func (d *demo) handOver(dev *ropeway.Device, wait func(*ropeway.Stream, *ropeway
 	second, err5 := dev.NewStream()
 	event, err6 := dev.NewEvent()
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
-		return err
+		return r, err
 	}
 	rand.NewChaCha8([32]byte{}).Read(up.Bytes()) //nolint:errcheck // it never fails
 	start := time.Now()
@@ -218,17 +178,17 @@ func (d *demo) handOver(dev *ropeway.Device, wait func(*ropeway.Stream, *ropeway
 		func() error { return second.Synchronize(d.ctx) },
 	} {
 		if err := step(); err != nil {
-			return err
+			return r, err
 		}
 	}
-	r.ProducedSeconds, r.ConsumedSeconds = float64(produced.Load())/1e9, float64(consumed.Load())/1e9
-	r.Verified = bytes.Equal(up.Bytes(), down.Bytes())
-	return errors.Join(event.Close(), second.Close(), first.Close(), mem.Close(), down.Close(), up.Close())
+	r.produced, r.consumed = time.Duration(produced.Load()), time.Duration(consumed.Load())
+	r.verified = bytes.Equal(up.Bytes(), down.Bytes())
+	return r, errors.Join(event.Close(), second.Close(), first.Close(), mem.Close(), down.Close(), up.Close())
 }
 
 // showMistake copies more than fits, which must be refused.
 func (d *demo) showMistake(_ *ropeway.Runtime, dev *ropeway.Device) error {
-	n := d.report.Order.Bytes
+	n := d.raced()
 	mem, err := dev.Alloc(n / 2)
 	if err != nil {
 		return err
@@ -237,34 +197,30 @@ func (d *demo) showMistake(_ *ropeway.Runtime, dev *ropeway.Device) error {
 	if err = dev.Copy(mem.All(), ropeway.Pageable(make([]byte, n))); !errors.As(err, &e) {
 		return fmt.Errorf("copying %d bytes into %d should have been refused, but the result was: %v", n, n/2, err)
 	}
-	m, what := &d.report.Mistake, ui.Bytes(uint64(n))+" into "+ui.Bytes(uint64(n/2))
-	m.What, m.Code, m.Name, m.API, m.Argument, m.Text = what, int(e.Code), e.Code.Name(), e.API, e.Arg, e.Text
-	d.text(what+": refused, with the vendor's code.", fmt.Sprintf("%d %s: %s: %s: %s", m.Code, m.Name,
-		m.API, m.Argument, m.Text))
+	d.text(ui.Bytes(uint64(n))+" into "+ui.Bytes(uint64(n/2))+": refused, with the vendor's code.",
+		fmt.Sprintf("%d %s: %s: %s: %s", e.Code, e.Code.Name(), e.API, e.Arg, e.Text))
 	return nil
 }
 
 // showCopies measures copies, each of them compared, of half the size as often as there is not enough memory.
-func (d *demo) showCopies() (err error) {
-	r, asked := &d.report, d.size
+func (d *demo) showCopies() error {
+	asked, notes := d.size, []string(nil)
+	rows, err := d.copies()
 	few := func() bool { return errors.As(err, new(*ui.Advice)) || errors.Is(err, ropeway.ErrRTMemoryAllocation) }
-	for err = d.with(d.copies); few() && d.size > mostRaced; err = d.with(d.copies) {
+	for few() && d.size > mostRaced {
 		d.size /= 2
-		r.Notes = []string{"There is no room for copies of " + ui.Bytes(uint64(asked)) + " here."}
+		notes = []string{"There is no room for copies of " + ui.Bytes(uint64(asked)) + " here."}
+		rows, err = d.copies()
 	}
 	if err != nil {
 		return err
 	}
-	d.out.Line("%s", d.out.Bold(demoTable.Row("Copies of "+ui.Bytes(uint64(d.size))+", "+r.Product, "time", "GB/s")))
-	for _, c := range r.Copies {
-		if c.Skipped != "" {
-			d.out.Line("  %s", d.out.Dim(c.Name+": "+c.Skipped))
-			continue
-		}
-		d.out.Line("%s  %s", demoTable.Row("  "+c.Name, duration(c.Seconds), fmt.Sprintf("%.2f", c.GBPerSecond)),
-			d.out.Good("ok"))
+	head := "Copies of " + ui.Bytes(uint64(d.size)) + ", " + d.product.Name
+	d.out.Line("%s", d.out.Bold(demoTable.Row(head, "time", "GB/s")))
+	for _, row := range rows {
+		d.out.Line("%s", row)
 	}
-	d.text("", append(r.Notes, ui.Bytes(uint64(r.Verified))+" compared, every byte right. Speeds are those of this "+
+	d.text("", append(notes, ui.Bytes(uint64(d.verified))+" compared, every byte right. Speeds are those of this "+
 		"machine's memory just now; ropeway bench shows memcpy beside them.")...)
 	return nil
 }
@@ -273,28 +229,33 @@ var demoTable = ui.Columns{34, -10, -8} // name, time, GB/s
 var directions = strings.NewReplacer("h2d", "host to device,", "d2h", "device to host,", "d2d", "within a device",
 	"p2p", "device 0 to device 1", "pinned, batch", "batch")
 
-// copies measures each kind of copy.
-func (d *demo) copies(rt *ropeway.Runtime, _ *ropeway.Device) error {
-	r, one := &d.report, []int{1}
-	r.Product, r.Chip, r.Driver, r.Devices, r.Size = d.product.Name, rt.Chip(), rt.Driver(), rt.DeviceCount(), d.size
+// copies measures each kind of copy, and returns a row of the table for each.
+func (d *demo) copies() (rows []string, err error) {
+	one := []int{1}
 	kinds := bench.Axes{Sizes: []int{d.size}, Directions: bench.Directions, Memories: bench.Memories[:2],
 		Segments: []int{0}, Streams: one, Devices: one}.Cases()
 	kinds = append(kinds, bench.Axes{Sizes: []int{16 << 20}, Directions: bench.Directions[:1],
 		Memories: bench.Memories[:1], Segments: []int{4 << 10, 256}, Streams: one, Devices: one}.Cases()...)
-	r.Copies, r.Repetitions, r.Verified = make([]copyResult, len(kinds)), 3, int64(r.Order.Bytes)
+	rows, d.verified = make([]string, len(kinds)), int64(d.raced())
 	progress := d.out.Progress(len(kinds))
 	defer progress.Close()
-	return bench.Round(d.ctx, rt, bench.Spec{Cases: kinds}, func(e bench.Event) error {
-		if m := e.Measured; m != nil {
-			k := kinds[m.Case]
-			progress.Step("copies", 1)
-			c := &r.Copies[m.Case]
-			*c = copyResult{Name: directions.Replace(k.Series()), Bytes: k.Size, Skipped: m.Skipped}
-			if c.Verified = c.Skipped == ""; c.Verified {
-				c.Seconds, c.VsCopy, c.GBPerSecond = m.Seconds, m.Memcpy/m.Seconds, float64(k.Size)/m.Seconds/1e9
+	err = d.with(func(rt *ropeway.Runtime, _ *ropeway.Device) error {
+		return bench.Round(d.ctx, rt, bench.Spec{Cases: kinds}, func(e bench.Event) error {
+			m := e.Measured
+			if m == nil {
+				return d.ctx.Err()
 			}
-			r.Verified += m.Verified
-		}
-		return d.ctx.Err()
+			progress.Step("copies", 1)
+			d.verified += m.Verified
+			k := kinds[m.Case]
+			if name := directions.Replace(k.Series()); m.Skipped != "" {
+				rows[m.Case] = "  " + d.out.Dim(name+": "+m.Skipped)
+			} else {
+				rows[m.Case] = demoTable.Row("  "+name, duration(m.Seconds),
+					fmt.Sprintf("%.2f", float64(k.Size)/m.Seconds/1e9)) + "  " + d.out.Good("ok")
+			}
+			return d.ctx.Err()
+		})
 	})
+	return rows, err
 }

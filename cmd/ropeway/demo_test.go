@@ -42,41 +42,6 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-func TestDemoJSON(t *testing.T) {
-	for _, name := range product.Names() {
-		if testing.Short() && name != "A2" && name != "310" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			p, err := product.Find(name, "")
-			testenv.OK(t, err)
-			var r demoReport
-			parse(t, good(t, "demo", "--quick", "--size", "1MB", "--product", name, "--json"), &r)
-			if r.Product != name || r.Size != 1e6 || r.Devices != 2 || r.Driver != "soft" || r.Chip == "" ||
-				r.Verified < 5e6 || r.Seconds <= 0 || len(r.Copies) != len(demoRows) ||
-				!strings.HasPrefix(r.Finding, "error: stream-race: ") {
-				t.Fatalf("%+v", r)
-			}
-			for i, c := range r.Copies {
-				want := !strings.Contains(c.Name, "device 1") || p.Peer
-				want = want && (!strings.Contains(c.Name, "batch") || p.Batch)
-				if c.Name != demoRows[i] || c.Verified != want || c.Verified != (c.Skipped == "") ||
-					c.Verified && (c.Bytes <= 0 || c.Seconds <= 0 || c.GBPerSecond <= 0 || c.VsCopy <= 0) {
-					t.Errorf("%+v", c)
-				}
-			}
-			if o := r.Order; !o.Verified || o.Bytes != 1e6 || o.ConsumedSeconds < o.ProducedSeconds ||
-				o.ProducedSeconds < 0.02 {
-				t.Errorf("%+v", o)
-			}
-			if m := r.Mistake; m.Code != 107000 || m.API != "aclrtMemcpy" || m.Argument != "count" || m.Text == "" ||
-				m.What != "976.6 KiB into 488.3 KiB" {
-				t.Errorf("%+v", m)
-			}
-		})
-	}
-}
-
 func TestDemoSkips(t *testing.T) {
 	text := good(t, "demo", "--quick", "--size", "64KiB", "--product", "310", "--devices", "1")
 	plain(t, text)

@@ -38,7 +38,7 @@ func TestRecordCommands(t *testing.T) {
 		add("rule %s", r)
 	}
 	for name, v := range map[string]any{"version": versionReport{}, "info": infoReport{}, "check": finding.Report{},
-		"bench": bench.Result{}, "demo": demoReport{}} {
+		"bench": bench.Result{}} {
 		jsonFields(reflect.TypeOf(v), "json of "+name+": ", map[reflect.Type]bool{}, add)
 	}
 	add("recording %#x", uint64(recorder.Magic))

@@ -41,8 +41,8 @@ OUTPUT
     NAME.html            a page to look at: it needs no network, and opens in
                          any browser
     NAME.trace.json.gz   for ui.perfetto.dev and other tools
-  They replace those of an earlier run of the same program. Other files and
-  links are left alone: then it is NAME-2.html, and so on.
+  They replace those of an earlier run. Other files and links are left alone:
+  then it is NAME-2.html, and so on.
   --output says which, by the ending of its name: .html, .json, .json.gz, or
   .dot for the models that the program captured, as a graph for Graphviz. It
   may be given several times. Where they are is said on standard error; standard
@@ -85,7 +85,7 @@ func (a *app) runTrace(cmd *cobra.Command, o *traceOptions, args []string) error
 	if len(args) == 0 {
 		return &usageError{errors.New("trace needs a program"), "for example: " + a.name + " trace ./my_program"}
 	}
-	files, err := a.traceFiles(o, reportName(args), func(command []string) bool { return same(command, args) })
+	files, err := a.traceFiles(o, reportName(args))
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (a *app) traceFrom(cmd *cobra.Command, o *traceOptions, args []string) erro
 		return &failure{err: fmt.Errorf("--from: there is no directory %s", o.from),
 			next: "name the one that --keep or ROPEWAY_TRACE named"}
 	}
-	files, err := a.traceFiles(o, filepath.Base(filepath.Clean(o.from)), func([]string) bool { return true })
+	files, err := a.traceFiles(o, filepath.Base(filepath.Clean(o.from)))
 	if err != nil {
 		return err
 	}

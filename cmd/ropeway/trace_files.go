@@ -30,11 +30,11 @@ type traceFile struct {
 
 type traceFiles []traceFile
 
-// traceFiles are those that are wanted, or two with that name, which replace a page of a command that is ours.
-func (a *app) traceFiles(o *traceOptions, base string, ours func(command []string) bool) (files traceFiles, err error) {
+// traceFiles are those that are wanted, or two with that name, which replace those of an earlier run.
+func (a *app) traceFiles(o *traceOptions, base string) (files traceFiles, err error) {
 	names := o.output
 	if len(names) == 0 {
-		if names, err = unusedNames(base, ours); err != nil {
+		if names, err = unusedNames(base); err != nil {
 			return nil, err
 		}
 	}

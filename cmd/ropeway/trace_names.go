@@ -46,16 +46,6 @@ func subject(command []string) string {
 	return program
 }
 
-// same reports whether two commands run the same thing. Paths are of this directory.
-func same(a, b []string) bool {
-	x, y := subject(a), subject(b)
-	if strings.Contains(x+y, "/") {
-		x, _ = filepath.Abs(x)
-		y, _ = filepath.Abs(y)
-	}
-	return x == y
-}
-
 // reportName is what files about a command are called.
 func reportName(command []string) string {
 	name := filepath.Base(filepath.Clean(subject(command)))
@@ -71,9 +61,8 @@ func reportName(command []string) string {
 const mostNames = 1000
 
 // unusedNames are the names of the two files that are written where none are given: base and their endings, or base-2
-// and so on. A page that is there is replaced if ours says so of the command that it shows; anything else is left
-// alone, links above all.
-func unusedNames(base string, ours func(command []string) bool) ([]string, error) {
+// and so on. A report that is there is replaced; anything else is left alone, links above all.
+func unusedNames(base string) ([]string, error) {
 	for n := 1; n <= mostNames; n++ {
 		name := base
 		if n > 1 {
@@ -83,7 +72,7 @@ func unusedNames(base string, ours func(command []string) bool) ([]string, error
 		_, noPage := os.Lstat(page)
 		info, noOther := os.Lstat(other)
 		if errors.Is(noPage, os.ErrNotExist) && errors.Is(noOther, os.ErrNotExist) ||
-			replaceable(page, ours) && (noOther != nil || info.Mode().IsRegular()) {
+			isReport(page) && (noOther != nil || info.Mode().IsRegular()) {
 			return []string{page, other}, nil
 		}
 	}
@@ -91,16 +80,11 @@ func unusedNames(base string, ours func(command []string) bool) ([]string, error
 		next: "choose another name: --output FILE"}
 }
 
-// replaceable reports whether a file is a report of such a command.
-func replaceable(page string, ours func(command []string) bool) bool {
-	info, err := os.Lstat(page)
-	if err != nil || !info.Mode().IsRegular() {
+// isReport reports whether a file is a report of ours, and no link.
+func isReport(page string) bool {
+	if info, err := os.Lstat(page); err != nil || !info.Mode().IsRegular() {
 		return false
 	}
 	text, err := readfile.Regular(page, 1<<30)
-	if err != nil {
-		return false
-	}
-	command, err := report.Program(text)
-	return err == nil && ours(command)
+	return err == nil && report.Wrote(text)
 }

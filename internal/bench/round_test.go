@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"ropeway/internal/testenv"
 	"ropeway/internal/ui"
 	"testing"
 
@@ -13,9 +14,7 @@ import (
 func open(t *testing.T, options ...ropeway.Option) *ropeway.Runtime {
 	t.Helper()
 	rt, err := ropeway.Open(append([]ropeway.Option{ropeway.WithDevices(2), ropeway.WithLogger(nil)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := rt.Close(); err != nil {
 			t.Error(err)
@@ -48,9 +47,7 @@ func TestRun(t *testing.T) {
 			}
 			steps++
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	if r.Driver != "soft" || r.Product != "A2" || r.Devices != 2 || r.Limit <= 0 || r.Memcpy == "" ||
 		r.Machine.CPUs < 1 || r.Ropeway != "v1" {
 		t.Errorf("%+v", r)
@@ -73,9 +70,7 @@ func TestSkipped(t *testing.T) {
 	axes.Sizes = []int{4096}
 	r, err := Run(t.Context(), Options{Cases: axes.Cases(), Rounds: 1,
 		Round: inProcess(t, ropeway.WithProduct(ropeway.Product310, ropeway.EP), ropeway.WithDevices(1))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for _, p := range r.Points {
 		want := ""
 		switch {
@@ -94,9 +89,7 @@ func TestSkipped(t *testing.T) {
 func TestVerify(t *testing.T) {
 	cases := small().Cases()
 	r, err := openMemory(open(t), cases)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	for i, c := range cases {
 		sample, at := 0, 0
 		err := r.measure(t.Context(), memcpy{}, &Spec{Cases: cases, tamper: func(_ Case, b []byte) {

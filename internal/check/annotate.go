@@ -14,10 +14,10 @@ import (
 func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	addr = c.canonical(addr)
-	c.decide(addr, addr+uintptr(n))
-	runGiven(c, addr)
-	_, found := c.inFlight(*c.known, addr, addr+uintptr(n), true)
+	addr = c.ledger.canonical(addr)
+	c.schedule.runUndecided(addr, addr+uintptr(n))
+	c.schedule.runGiven(addr)
+	_, found := c.judge.inFlight(nil, *c.judge.known, addr, addr+uintptr(n), true)
 	return found
 }
 
@@ -25,8 +25,8 @@ func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 func (c *Checker) Complete(addr uintptr, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	addr = c.canonical(addr)
-	k := c.known.Clone()
+	addr = c.ledger.canonical(addr)
+	k := c.judge.known.Clone()
 	raise := func(s *cell) {
 		if s.Write != nil {
 			k.Raise(s.Write.Line, s.Write.N)
@@ -35,18 +35,18 @@ func (c *Checker) Complete(addr uintptr, n uint64) {
 			k.Raise(r.Line, r.N)
 		}
 	}
-	c.shadow.Each(addr, addr+uintptr(n), raise)
-	c.paged.Each(addr, addr+uintptr(n), raise)
-	c.know(k)
+	c.judge.shadow.Each(addr, addr+uintptr(n), raise)
+	c.judge.paged.Each(addr, addr+uintptr(n), raise)
+	c.judge.know(k)
 }
 
-// Findings returns the number of different findings so far, without notes.
+// Findings returns the number of different findings so far, without notes and those that a suppression describes.
 func (c *Checker) Findings() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
-	for _, f := range c.kept {
-		if f.Severity != finding.Notice {
+	for _, f := range c.report.kept {
+		if f.Counts() {
 			n++
 		}
 	}
@@ -57,22 +57,22 @@ func (c *Checker) Findings() int {
 func (c *Checker) Tell(change int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.telling += change
+	c.report.telling += change
 }
 
-// News returns the text of the findings since the last call, including repeated ones; "" if there are none. Notes do
-// not count.
+// News returns the text of the findings since the last call, including repeated ones; "" if there are none. Notes and
+// those that a suppression describes do not count.
 func (c *Checker) News() string {
 	var news []finding.Finding
 	c.mu.Lock()
-	for i, f := range c.kept {
-		if i == len(c.told) {
-			c.told = append(c.told, 0)
+	for i, f := range c.report.kept {
+		if i == len(c.report.told) {
+			c.report.told = append(c.report.told, 0)
 		}
 		again := *f
-		again.Count -= c.told[i]
-		c.told[i] = f.Count
-		if again.Count > 0 && f.Severity != finding.Notice {
+		again.Count -= c.report.told[i]
+		c.report.told[i] = f.Count
+		if again.Count > 0 && f.Counts() {
 			news = append(news, again)
 		}
 	}
@@ -90,7 +90,7 @@ func layout() finding.Layout {
 	return finding.Layout{Dir: dir, Sources: &finding.Sources{}}
 }
 
-// Report returns the findings so far as a JSON array, each with its text.
+// Report returns the findings so far as a JSON array, each with its text, without those that a suppression describes.
 func (c *Checker) Report() []byte {
 	type entry struct {
 		finding.Finding
@@ -98,8 +98,10 @@ func (c *Checker) Report() []byte {
 	}
 	list := []entry{}
 	c.mu.Lock()
-	for _, f := range c.kept {
-		list = append(list, entry{Finding: *f})
+	for _, f := range c.report.kept {
+		if !f.Known {
+			list = append(list, entry{Finding: *f})
+		}
 	}
 	c.mu.Unlock()
 	l := layout()
@@ -115,17 +117,45 @@ func (c *Checker) Report() []byte {
 
 // Judge judges an access of the host to n bytes at addr. A Go program reports its accesses here: they do not fault.
 func (c *Checker) Judge(t *core.Thread, addr uintptr, n uint64, write bool) {
-	c.called()
+	c.schedule.calls.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.decide(addr, addr+uintptr(n))
-	runGiven(c, c.canonical(addr))
-	c.judgeAccess(c.originOf(t), addr, addr+uintptr(n), write)
+	c.schedule.runUndecided(addr, addr+uintptr(n))
+	c.schedule.runGiven(c.ledger.canonical(addr))
+	c.judge.hostAccess(c.judge.originOf(t), addr, addr+uintptr(n), write)
 }
 
 // Note adds a line to the report about a limitation of this run.
 func (c *Checker) Note(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(text)
+	c.report.note(text)
+}
+
+// Injecting reports whether any faults are injected.
+func (c *Checker) Injecting() bool { return len(c.schedule.inject.list) > 0 }
+
+// Before is called by a front end before it carries a call out. If it returns an error, the call returns that instead.
+// stream is the handle that the call is given, 0 if it takes none.
+func (c *Checker) Before(function string, stream core.Handle) *core.Error {
+	if !c.Injecting() {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	number := int32(-1)
+	if h := c.ledger.handles[uintptr(stream)]; h != nil {
+		number = h.r.Number
+	}
+	for _, i := range c.schedule.inject.list {
+		i.Called(function, number)
+	}
+	for _, i := range c.schedule.inject.list {
+		if i.Fires(function, number, false) {
+			c.schedule.inject.fired(i)
+			return &core.Error{API: function, Code: i.Code, Index: -1, Text: "injected by --inject " + i.What,
+				Injected: true}
+		}
+	}
+	return nil
 }

@@ -23,9 +23,9 @@ type failure struct {
 // mostFailures limits the failed calls and tasks that are kept, for findings that follow from them.
 const mostFailures = 64
 
-// failed keeps a call that failed. mu is held.
-func (c *Checker) failed(from origin, err *core.Error) {
-	c.failures = keepLast(c.failures, failure{from, err.API, err.Code})
+// failed keeps a call that failed. Checker.mu is held.
+func (r *report) failed(from origin, err *core.Error) {
+	r.failures = keepLast(r.failures, failure{from, err.API, err.Code})
 }
 
 // keepLast appends to a list, which keeps the last mostFailures elements.
@@ -42,21 +42,22 @@ type taskName struct {
 	task   uint32
 }
 
-// blame records that there is a finding about a task, if from is one. mu is held.
-func (c *Checker) blame(from origin) {
+// blame records that there is a finding about a task, if from is one. Checker.mu is held.
+func (r *report) blame(from origin) {
 	if from.task == 0 {
 		return
 	}
-	if c.blamed == nil || len(c.blamed) >= mostGone {
-		c.blamed = map[taskName]struct{}{}
+	if r.blamed == nil || len(r.blamed) >= mostGone {
+		r.blamed = map[taskName]struct{}{}
 	}
-	c.blamed[taskName{from.stream, from.task}] = struct{}{}
+	r.blamed[taskName{from.stream, from.task}] = struct{}{}
 }
 
-// failedOn returns the last failed call whose first argument, the destination, is in an allocation, or nil. mu is held.
-func (c *Checker) failedOn(a *allocation) *failure {
-	for i := len(c.failures) - 1; i >= 0; i-- {
-		f := &c.failures[i]
+// failedOn returns the last failed call whose first argument, the destination, is in an allocation, or nil. Checker.mu
+// is held.
+func (r *report) failedOn(a *allocation) *failure {
+	for i := len(r.failures) - 1; i >= 0; i-- {
+		f := &r.failures[i]
 		if s := f.from.site; s != nil && s.given > 0 && uintptr(s.room[0]) >= a.start && uintptr(s.room[0]) < a.end() {
 			return f
 		}
@@ -64,10 +65,10 @@ func (c *Checker) failedOn(a *allocation) *failure {
 	return nil
 }
 
-// notMade returns the last failed call of a thread that should have made an object, or nil. mu is held.
-func (c *Checker) notMade(thread uint32) *failure {
-	for i := len(c.failures) - 1; i >= 0; i-- {
-		f := &c.failures[i]
+// notMade returns the last failed call of a thread that should have made an object, or nil. Checker.mu is held.
+func (r *report) notMade(thread uint32) *failure {
+	for i := len(r.failures) - 1; i >= 0; i-- {
+		f := &r.failures[i]
 		if f.from.thread == thread && makesObject(f.api) {
 			return f
 		}
@@ -75,17 +76,17 @@ func (c *Checker) notMade(thread uint32) *failure {
 	return nil
 }
 
-// apiError makes a finding of a failed call without a rule of its own, and returns false if it is none. mu is held.
-func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
+// apiError makes a finding of a failed call without a rule of its own, and returns false if it is none. Checker.mu is
+// held.
+func (r *report) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	coded, ok := by.(interface{ ReturnsCode() bool })
-	if !ok || !coded.ReturnsCode() || err.Minor || mayDropCode(err.API) ||
-		ordinaryCode(err.Code) {
+	if !ok || !coded.ReturnsCode() || err.Minor || mayDropCode(err.API) || ordinaryCode(err.Code) {
 		return false // a Go program gets an error value
 	}
-	if _, found := c.blamed[taskName{err.Stream, err.Task}]; found && err.Task != 0 {
+	if _, found := r.blamed[taskName{err.Stream, err.Task}]; found && err.Task != 0 {
 		return false // a finding says why the task failed
 	}
-	dropped := c.drops(by, d.offence.site)
+	dropped := r.drops(by, d.offence.site)
 	null := err.Text == "is NULL"
 	harmless := null && releasesObject(err.API) // like free(NULL) in C
 	if !dropped && (asksOnly(err.API) || unsupportedCode(err.Code) || err.Injected) {
@@ -102,13 +103,13 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	}
 	why := strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+err.Code.Error()), err.API)
 	d.summary = fmt.Sprintf("%s returned %d%s, and %s%s", err.API, err.Code, codeName(err.Code), how, why)
-	for _, from := range c.failedTasks {
+	for _, from := range r.failedTasks {
 		if err.Task != 0 && from.stream == err.Stream && from.task == err.Task {
 			d.others = []other{{"submitted", from}}
 		}
 	}
 	if null {
-		if f := c.notMade(d.offence.thread); f != nil {
+		if f := r.notMade(d.offence.thread); f != nil {
 			d.others = append(d.others, other{"failed", f.from})
 			d.summary += fmt.Sprintf("; %s had failed before with %d", f.api, f.code)
 		}
@@ -117,8 +118,8 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 }
 
 // drops reports whether the program drops the code that a call returns: its interpreter knows, or its machine code
-// shows it. mu is held.
-func (c *Checker) drops(by core.Caller, s *site) bool {
+// shows it. Checker.mu is held.
+func (r *report) drops(by core.Caller, s *site) bool {
 	if i, ok := by.(interface {
 		Drops() (dropped, interpreted bool)
 	}); ok {
@@ -126,11 +127,11 @@ func (c *Checker) drops(by core.Caller, s *site) bool {
 			return dropped
 		}
 	}
-	if s == nil || s.stack == nil || s.stack.InGo {
+	if s == nil || s.stack == nil || s.stack.inGo {
 		return false
 	}
-	if !s.stack.Of.asked {
-		s.stack.Of.asked, s.stack.Of.drops = true, discard.By(s.stack.PCs, discard.Self)
+	if !s.stack.asked {
+		s.stack.asked, s.stack.drops = true, discard.By(s.stack.pcs, discard.Self)
 	}
-	return s.stack.Of.drops
+	return s.stack.drops
 }

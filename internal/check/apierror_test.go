@@ -104,7 +104,7 @@ func TestAPIErrorOfATask(t *testing.T) {
 		err := p.SynchronizeStream(s)
 		p.only("pageable-async")
 		if known {
-			p.c.blame(origin{stream: err.Stream, task: err.Task})
+			p.c.report.blame(origin{stream: err.Stream, task: err.Task})
 		}
 		p.SetCaller(codeCaller{drops: true})
 		p.Done(err)

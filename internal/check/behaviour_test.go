@@ -19,10 +19,10 @@ import (
 	"ropeway/internal/finding"
 )
 
-func (p *program) pending() int {
+func (p *scene) pending() int {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
-	return p.c.pending
+	return p.c.schedule.pending
 }
 
 // TestLate proves that nothing runs before the program waits for it, that a query runs one task, and that a wait for
@@ -430,7 +430,7 @@ func TestNothingAfterTheEnd(t *testing.T) {
 		t.Fatal("no end")
 	}
 	p.c.mu.Lock()
-	p.c.report(draft{rule: "leak", role: "made", summary: "too late"})
+	p.c.report.add(draft{rule: "leak", role: "made", summary: "too late"})
 	p.c.mu.Unlock()
 	p.c.end()
 	if p.kept.end != end {

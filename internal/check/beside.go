@@ -11,62 +11,32 @@ import (
 // allocation ends near the end of a page, so that less than 64 bytes follow it. The pattern is compared when the memory
 // is copied or freed, and when the program ends.
 
-// onPage returns the allocation that addr is in, or else one with bytes on the same page, or nil. mu is held.
-func (c *Checker) onPage(addr uintptr) *allocation {
-	a := c.find(addr)
-	if a == nil {
-		c.memory.Descend(addr, func(_ uintptr, b *allocation) bool {
-			if addr < pageEnd(b.end()) {
-				a = b
-			}
-			return false
-		})
-	}
-	if a == nil {
-		c.memory.Ascend(addr, func(start uintptr, b *allocation) bool {
-			if start&^(pageBytes-1) <= addr {
-				a = b
-			}
-			return false
-		})
-	}
-	return a
-}
-
-func pageEnd(addr uintptr) uintptr { return (addr + pageBytes - 1) &^ (pageBytes - 1) }
-
-// setPages tells the front end which pages have bytes of pinned memory. mu is held.
-func (c *Checker) setPages(a *allocation, there bool) {
-	if c.front != nil && c.closing && a.what == core.PinnedMemory {
-		c.front.SetPages(a.start&^(pageBytes-1), pageEnd(a.end()), there)
+// tellPages tells the front end which pages have bytes of pinned memory. mu is held.
+func (p *pages) tellPages(a *allocation, there bool) {
+	if p.report.front != nil && p.closing && a.what == core.PinnedMemory {
+		p.report.front.SetPages(pageFloor(a.start), pageEnd(a.end()), there)
 	}
 }
 
 // fencedBy returns the pinned allocation nearest to addr, which is between allocations; nil if addr is on a page of
 // one, or there is none. mu is held.
-func (c *Checker) fencedBy(addr uintptr) (near *allocation) {
-	lo, hi := c.guard.Span()
-	if addr < lo || addr >= hi || c.onPage(addr) != nil {
+func (p *pages) fencedBy(addr uintptr) (near *allocation) {
+	lo, hi := p.guard.Span()
+	if addr < lo || addr >= hi || p.ledger.onPage(addr) != nil {
 		return nil
 	}
 	var far uintptr
-	c.memory.Descend(addr, func(_ uintptr, a *allocation) bool {
-		if a.start >= lo {
-			near, far = a, addr-a.end()
-		}
-		return false
-	})
-	c.memory.Ascend(addr, func(start uintptr, a *allocation) bool {
-		if start < hi && (near == nil || start-addr <= far) {
-			near = a
-		}
-		return false
-	})
+	if _, a := upTo(&p.ledger.memory, addr); a != nil && a.start >= lo {
+		near, far = a, addr-a.end()
+	}
+	if a := atOrAfter(&p.ledger.memory, addr); a != nil && a.start < hi && (near == nil || a.start-addr <= far) {
+		near = a
+	}
 	return near
 }
 
-// judgeBeside reports an access of the host that begins before an allocation or goes past its end. mu is held.
-func (c *Checker) judgeBeside(from origin, a *allocation, lo, hi uintptr, write bool) {
+// beside reports an access of the host that begins before an allocation or goes past its end. mu is held.
+func (p *pages) beside(from origin, a *allocation, lo, hi uintptr, write bool) {
 	switch {
 	case a.what != core.PinnedMemory || a.vanished || lo >= a.start && hi <= a.end():
 		return
@@ -76,43 +46,29 @@ func (c *Checker) judgeBeside(from origin, a *allocation, lo, hi uintptr, write 
 		lo = max(lo, a.end())
 	}
 	a.marred = true
-	c.report(draft{
+	p.report.add(draft{
 		rule: "host-out-of-bounds", role: done(write), offence: from, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("the host %s %s %s", does(write), count(hi-lo), besides(a, lo, hi)),
 	})
 }
 
-// besides says for people where bytes beside an allocation are.
-func besides(a *allocation, lo, hi uintptr) string {
-	where, off := "past the end", lo-a.end()
-	if lo < a.start {
-		where, off = "before the start", a.start-hi
-	}
-	far := "just"
-	if off > 0 {
-		far = count(off)
-	}
-	return fmt.Sprintf("%s %s of %s of %s memory", far, where, count(uintptr(a.size)), a.kind())
-}
-
-// verify reports changes of the pattern beside an allocation. mu is held.
-func (c *Checker) verify(from *origin, a *allocation) {
+// verify reports changes of the pattern beside an allocation, once a call; now is the number of the call. mu is held.
+func (p *pages) verify(from *origin, a *allocation, now uint64) {
 	if a.what != core.PinnedMemory || (a.start|a.end())%pageBytes == 0 {
 		return // the allocation fills its pages
 	}
-	now := c.calls.Load()
-	if a.marred || a.verified == now || c.guard == nil || !c.on("host-out-of-bounds") {
+	if a.marred || a.verified == now || p.guard == nil || !p.report.on("host-out-of-bounds") {
 		return
 	}
 	a.verified = now
-	before, behind := c.guard.Beside(a.start, a.size)
-	c.judgeMargin(from, a, before[0], before[1])
-	c.judgeMargin(from, a, behind[0], behind[1])
+	before, behind := p.guard.Beside(a.start, a.size)
+	p.margin(from, a, before[0], before[1])
+	p.margin(from, a, behind[0], behind[1])
 	a.intact = *from
 }
 
-// judgeMargin reports changed bytes [lo, hi) beside an allocation, unless there are none. mu is held.
-func (c *Checker) judgeMargin(from *origin, a *allocation, lo, hi uintptr) {
+// margin reports changed bytes [lo, hi) beside an allocation, unless there are none. mu is held.
+func (p *pages) margin(from *origin, a *allocation, lo, hi uintptr) {
 	if lo >= hi {
 		return
 	}
@@ -124,14 +80,14 @@ func (c *Checker) judgeMargin(from *origin, a *allocation, lo, hi uintptr) {
 	if a.intact.site != nil {
 		d.others = []other{{"intact", a.intact}}
 	}
-	c.report(d)
+	p.report.add(d)
 }
 
 // verifyAll verifies all pinned memory. mu is held.
-func (c *Checker) verifyAll(from origin) {
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+func (p *pages) verifyAll(from origin, now uint64) {
+	p.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		a.verified = 0
-		c.verify(&from, a)
+		p.verify(&from, a, now)
 		return true
 	})
 }

@@ -136,7 +136,7 @@ func (n *names) SetPages(lo, hi uintptr, there bool) {
 // TestFrontEndKnowsPages proves that the front end knows which pages have bytes of pinned memory: it opens no others.
 func TestFrontEndKnowsPages(t *testing.T) {
 	p, _ := closing(t)
-	front := p.c.front.(*names)
+	front := p.c.report.front.(*names)
 	one, two := p.pinned(100), p.pinned(3*page+1)
 	if lo, hi := front.pinned.lo, front.pinned.hi; one < lo || two >= hi {
 		t.Errorf("pinned memory is from %#x to %#x", lo, hi)

@@ -46,32 +46,33 @@
 // is judged outside of the signal handler.
 //
 // Registered memory has two addresses. The checker converts both to the program's own before it judges an access
-// (alias.go).
+// (ledger.canonical).
 //
 // # Ownership
 //
-// Checker.mu guards all fields, unless they are immutable or say otherwise. It is released while work of the driver and
-// functions of the program and of the core run; a queue that is running a task is marked, and no other thread runs it.
-// With the lock held, code outside of the checker is called only through the driver below, the Sink and the FrontEnd.
+// Checker implements the hooks of the core, and ties five parts, each of which knows those after it:
+//
+//   - schedule: the queues, and when the tasks in them run. It alone holds work back.
+//   - pages: which pages are closed to the program, and what stands in for those that cannot be closed.
+//   - judge: what orders tasks (clocks) and what they touched (shadows). It asks the schedule for tasks that have not
+//     run through the interface backlog; without one it judges work that runs by itself.
+//   - ledger: what exists and who made it: memory, handles, models.
+//   - report: the findings, and names for calls and tasks.
+//
+// One mutex, lock.mu, guards the parts, unless a field is immutable or says otherwise: an access is judged by what all
+// of them have, at one time. It is released while work of the driver and functions of the program and of the core run;
+// a queue that is running a task is marked, and no other thread runs it. With the lock held, code outside of the
+// checker is called only through the driver below, the Sink and the FrontEnd.
 package check
 
 import (
-	"math/rand/v2"
-	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/tidwall/btree"
-
 	"ropeway/internal/check/inject"
-	"ropeway/internal/check/shadow"
-	"ropeway/internal/check/stacks"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/finding"
-	"ropeway/internal/symbol"
 )
 
 // Options say what to check and where findings go.
@@ -130,84 +131,21 @@ const DefaultDepth = 2048
 // call.
 const DefaultPatience = 50 * time.Millisecond
 
+// lock guards the whole checker: judging one access reads all its parts. Those that release it while work of the driver
+// runs share it.
+type lock struct{ mu sync.Mutex }
+
 // Checker implements core.CheckHooks; the core uses [Checker.Driver].
 type Checker struct {
-	under    driver.Driver // immutable
-	guard    driver.Guard  // immutable; nil if host memory cannot be closed
-	seed     uint64        // immutable
-	server   *int          // immutable; in a pod: see finding.Finding
-	depth    int           // immutable
-	patience time.Duration // immutable
-	off      map[string]bool
-	start    time.Time // immutable
-	drv      *watched  // immutable
-	calls    atomic.Uint64
-	wanted   atomic.Int32 // threads that wait for functions of streams
-	ticker   atomic.Bool  // a goroutine runs work that no call waits for
+	*lock
+	drv *watched // immutable
 
-	mu       sync.Mutex
-	rng      *rand.Rand
-	front    FrontEnd         // nil: a Go program, or a test
-	language finding.Language // of the program, unless an interpreter is in it
-	closing  bool             // close the program's view of pinned memory while copies are pending
-	queues   []*queue
-	byStream map[int32]*queue
-	lines    []uint64 // number of the last task on each line
-	marks    []uint64 // number of times that the progress of each line was recorded
-	free     []uint32 // unused lines
-	pending  int      // tasks submitted and not run
-	tasks    uint64
-	waiters  hostqueue.Waiters
-	pool     []*task
-
-	known   *clock // what the host knows to be complete; replaced, never changed
-	shadow  shadow.Shadow[maker]
-	paged   shadow.Shadow[maker] // pages that kernels were seen to touch
-	stacks  stacks.Table[fromHere]
-	kernels map[string]*part // by their names
-	modules map[driver.Module]*loaded
-
-	memory         btree.Map[uintptr, *allocation] // live allocations by address
-	near           [4]*allocation                  // the last results of find
-	nearest        int
-	gone           btree.Map[uintptr, *allocation] // freed allocations, until the address is used again
-	handles        map[uintptr]*handle
-	models         map[uint32]*model               // models and captures by their ids
-	goneModels     []*model                        // the last ones destroyed
-	frees          uint64                          // number of allocations freed so far
-	unregistered   map[uintptr]*allocation         // by their start
-	inner          map[uintptr]*allocation         // registrations of pinned memory, by their start
-	aliases        btree.Map[uintptr, *allocation] // registrations by their device address
-	runs           int                             // borders between pages of different protection
-	shutRegistered map[*allocation]bool            // registered memory that may have closed pages
-	early          []early                         // pages to open soon
-	isolated       int                             // ranges that the system was asked to keep apart
-	born           uint64                          // number of allocations, handles and frees of pool memory so far
-
-	failures    []failure             // the last calls that failed
-	failedTasks []origin              // the last tasks that failed
-	blamed      map[taskName]struct{} // tasks with findings
-
-	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
-	functions uint64              // number of functions that have begun
-	served    []*serving          // kernels that run, oldest first
-	waits     waits
-	unawaited unawaited
-
-	inject  []*inject.Injection
-	symbols *symbol.Table
-	kept    []*finding.Finding
-	telling int   // more than 0: the program prints new findings itself
-	told    []int // counts of kept at the last call of News
-	sink    Sink
-	folded  map[foldKey]int
-	alike   map[string]int // by finding.Key
-	counts  []int
-	noted   map[string]bool
-	ended   bool
-
-	held   *[]draft // holds back findings about a call that may be refused; nil: none
-	tiring bool     // the last finding has been reported often
+	report   *report
+	ledger   *ledger
+	judge    *judge
+	pages    *pages
+	schedule *schedule
+	tasks    uint64 // submitted by the program
 }
 
 // New makes a checker around a driver.
@@ -218,30 +156,14 @@ func New(o Options) *Checker {
 	if o.Patience <= 0 {
 		o.Patience = DefaultPatience
 	}
-	if o.Sink == nil {
-		o.Sink = drop{}
-	}
-	c := &Checker{
-		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, off: o.Off, start: time.Now(),
-		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
-		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{},
-		models: map[uint32]*model{}, kernels: map[string]*part{}, modules: map[driver.Module]*loaded{},
-		serving: map[uint32]*serving{}, waits: waits{}, unawaited: unawaited{}, shutRegistered: map[*allocation]bool{},
-		unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
-		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, alike: map[string]int{},
-		noted: map[string]bool{},
-	}
-	for i := range o.Inject {
-		c.inject = append(c.inject, &o.Inject[i])
-	}
-	caps := o.Driver.Caps()
-	if caps.Fabric != nil {
-		server, _ := caps.Fabric.Server()
-		c.server = &server
-	}
-	c.guard = caps.Guard
+	c := &Checker{lock: new(lock), report: newReport(o)}
+	c.ledger = newLedger(o.Driver, c.report)
+	c.judge = newJudge(c.ledger, c.report)
+	c.pages = &pages{lock: c.lock, report: c.report, ledger: c.ledger, judge: c.judge, guard: o.Driver.Caps().Guard,
+		shutRegistered: map[*allocation]bool{}}
+	c.schedule = newSchedule(o, c.pages)
+	c.judge.learned, c.judge.backlog = c.pages.learned, c.schedule
 	c.drv = &watched{Driver: o.Driver, c: c}
-	o.Sink.Start(finding.Start{Process: os.Getpid(), Command: os.Args, Seed: o.Seed, Depth: o.Depth})
 	return c
 }
 
@@ -254,7 +176,7 @@ var _ core.CheckHooks = (*Checker)(nil)
 func (c *Checker) SetFrontEnd(f FrontEnd) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.front = f
+	c.report.front = f
 }
 
 // CloseMemory makes the checker close the program's view of pinned memory while copies are pending: the front end
@@ -262,12 +184,12 @@ func (c *Checker) SetFrontEnd(f FrontEnd) {
 func (c *Checker) CloseMemory() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closing = c.guard != nil
-	if c.closing && c.front != nil {
-		c.front.SetDeviceSpan(c.guard.DeviceSpan())
-		c.front.SetPinnedSpan(c.guard.Span())
+	c.pages.closing = c.pages.guard != nil
+	if c.pages.closing && c.report.front != nil {
+		c.report.front.SetDeviceSpan(c.pages.guard.DeviceSpan())
+		c.report.front.SetPinnedSpan(c.pages.guard.Span())
 	}
-	c.setSpans(0, 0)
+	c.pages.tellSpans(0, 0)
 }
 
 // SpeakGo declares the program to be a Go program: findings name Go functions, and resources that Close frees are not
@@ -276,14 +198,13 @@ func (c *Checker) CloseMemory() {
 func (c *Checker) SpeakGo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.language = finding.Go
-	if !c.on("leak") {
+	c.report.language = finding.Go
+	if !c.report.on("leak") {
 		return
 	}
 	s := &site{api: "ropeway.Open"}
-	s.stack, s.api = c.stacks.Here()
-	s.api = "ropeway.Open"
-	c.sink.Unclosed(c.finding(draft{rule: "leak", role: "opened", offence: origin{site: s},
+	s.stack, _ = c.report.stacks.here()
+	c.report.sink.Unclosed(c.report.finding(draft{rule: "leak", role: "opened", offence: origin{site: s},
 		summary: "the runtime is never closed"}))
 }
 
@@ -301,7 +222,7 @@ func (w *watched) Open(i int) (driver.Device, error) {
 	return &device{Device: d, c: w.c, number: int32(i)}, nil
 }
 
-func (w *watched) NewFlag() driver.Flag { return &flag{c: w.c} }
+func (w *watched) NewFlag() driver.Flag { return &flag{s: w.c.schedule} }
 
 // Close ends the report and closes the driver below.
 func (w *watched) Close() error {
@@ -318,22 +239,14 @@ type device struct {
 
 func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	c := d.c
-	q := &queue{c: c, events: o.Events, stream: o.Number, device: d.number}
+	q := &queue{s: c.schedule, events: o.Events}
 	o.Events = driver.Events{Failed: q.failed} // the checker decides when work runs, and so reports failures and times
 	q.inner = d.Device.NewQueue(o)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(c.free); n > 0 {
-		q.line = c.free[n-1]
-		c.free = c.free[:n-1]
-	} else {
-		q.line = uint32(len(c.lines))
-		c.lines = append(c.lines, 0)
-		c.marks = append(c.marks, 0)
-	}
-	q.submitted = c.lines[q.line]
-	c.queues = append(c.queues, q)
-	c.byStream[q.stream] = q
+	q.line = c.judge.newLine(o.Number)
+	c.schedule.queues = append(c.schedule.queues, q)
+	c.schedule.byStream[q.stream] = q
 	return q
 }
 
@@ -341,4 +254,22 @@ func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 func (d *device) Close() error {
 	d.c.sweep(d.number)
 	return d.Device.Close()
+}
+
+// end sends the summary, once.
+func (c *Checker) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.report.ended {
+		return
+	}
+	c.report.ended = true
+	e := finding.End{Tasks: c.tasks, Calls: c.schedule.calls.Load()}
+	for _, f := range c.report.kept {
+		e.Counts = append(e.Counts, f.Count)
+	}
+	for _, i := range c.schedule.inject.list {
+		e.Injected = append(e.Injected, i.Shot())
+	}
+	c.report.sink.End(e)
 }

@@ -1,8 +1,8 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -29,36 +29,13 @@ type wait struct {
 	t     *core.Thread
 	from  origin // the call; set once it is blocked
 	on    *queue // the queue that blocks it; nil: not blocked yet
-	timed bool   // a call of stare is scheduled
+	timed bool   // a call of reportIfQuiet is scheduled
 	told  bool   // it has been reported
 	over  bool
 }
 
-// Waiting implements core.CheckHooks.
-func (c *Checker) Waiting(t *core.Thread) (end func()) {
-	if t.Caller() == nil {
-		runtime.LockOSThread() // the map has waits by thread
-	}
-	thread, w := systemThread(), &wait{t: t}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.waits[thread]
-	c.waits[thread] = w
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		w.over = true
-		if c.waits[thread] = before; before == nil {
-			delete(c.waits, thread)
-		}
-		if t.Caller() == nil {
-			runtime.UnlockOSThread()
-		}
-	}
-}
-
 // blocked records that the calling thread, if it is in one of the waits, is blocked by q. Checker.mu is held.
-func (all waits) blocked(c *Checker, q *queue, limited bool) {
+func (all waits) blocked(s *schedule, q *queue, limited bool) {
 	if q == nil || len(all) == 0 {
 		return
 	}
@@ -68,31 +45,31 @@ func (all waits) blocked(c *Checker, q *queue, limited bool) {
 		return
 	}
 	if w.on == nil {
-		w.from = c.originOf(w.t)
+		w.from = s.judge.originOf(w.t)
 	}
 	w.on = q
-	h := hold{c: c, thread: thread}
+	h := hold{s: s, thread: thread}
 	switch h.follow(q) {
 	case byItself:
 		w.report(&h, finding.Error)
 	case bySilence:
 		if !limited && !w.timed {
 			w.timed = true
-			calls := c.calls.Load()
-			time.AfterFunc(quietTicks*c.patience, func() { w.stare(c, calls) })
+			calls := s.calls.Load()
+			time.AfterFunc(quietTicks*s.patience, func() { w.reportIfQuiet(s, calls) })
 		}
 	}
 }
 
-// stare reports the wait if it is still blocked and the program's number of calls is still calls.
-func (w *wait) stare(c *Checker, calls uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	h := hold{c: c}
-	switch now := c.calls.Load(); {
+// reportIfQuiet reports the wait if it is still blocked and the program's number of calls is still calls.
+func (w *wait) reportIfQuiet(s *schedule, calls uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := hold{s: s}
+	switch now := s.calls.Load(); {
 	case w.over || w.told:
 	case now != calls:
-		time.AfterFunc(quietTicks*c.patience, func() { w.stare(c, now) })
+		time.AfterFunc(quietTicks*s.patience, func() { w.reportIfQuiet(s, now) })
 	case h.follow(w.on) == bySilence:
 		w.report(&h, finding.Warning)
 	default:
@@ -103,13 +80,8 @@ func (w *wait) stare(c *Checker, calls uint64) {
 // report makes a finding of the blocked wait. Checker.mu is held.
 func (w *wait) report(h *hold, least finding.Severity) {
 	w.told = true
-	name := "a call"
-	if w.from.site != nil {
-		if n := h.c.name(w.from.site); n != "" {
-			name = n
-		}
-	}
-	h.c.report(draft{
+	name := cmp.Or(h.s.report.name(w.from.site), "a call")
+	h.s.report.add(draft{
 		rule: "deadlock", least: least, role: "called", offence: w.from, others: h.others,
 		summary: fmt.Sprintf("%s waits for stream %d: %s", name, w.on.stream, strings.Join(h.why, ", and ")),
 	})
@@ -124,7 +96,7 @@ const (
 
 // hold collects why a queue is blocked.
 type hold struct {
-	c      *Checker
+	s      *schedule
 	thread uint32 // the waiting thread
 	seen   []*queue
 	why    []string
@@ -147,19 +119,19 @@ func (h *hold) follow(q *queue) int {
 	if g, ok := t.op.Gate.(core.ForeignGate); ok && g.Foreign() || t.op.Timeout > 0 {
 		return byWork
 	}
-	openers := h.c.openers(t)
+	openers := h.s.openers(t)
 	h.others = append(h.others, other{"submitted", t.from})
 	if len(openers) == 0 {
 		what := "a signal that nothing queued sends"
 		if t.op.Kind == driver.OpWaitCond && t.op.N > 0 {
 			what = "a value that nothing queued writes"
 		}
-		h.why = append(h.why, fmt.Sprintf("%s waits for %s", h.c.task(t.from), what))
+		h.why = append(h.why, fmt.Sprintf("%s waits for %s", h.s.report.task(t.from), what))
 		return bySilence
 	}
 	all := byItself
 	for _, o := range openers {
-		h.why = append(h.why, fmt.Sprintf("%s waits for stream %d", h.c.task(t.from), o.stream))
+		h.why = append(h.why, fmt.Sprintf("%s waits for stream %d", h.s.report.task(t.from), o.stream))
 		switch h.follow(o) {
 		case byWork:
 			return byWork
@@ -172,21 +144,21 @@ func (h *hold) follow(q *queue) int {
 
 // function is follow for a queue that is running a task. Checker.mu is held.
 func (h *hold) function(q *queue) int {
-	for thread, s := range h.c.serving {
-		if s.q != q || s.n != q.running || q.current == nil || thread == kernelThread {
+	for thread, s := range h.s.judge.serving {
+		if s.line != q.line || s.n != q.running || q.current == nil || thread == kernelThread {
 			continue
 		}
 		h.others = append(h.others, other{"submitted", q.current.from})
-		w := h.c.waits[thread]
+		w := h.s.waits[thread]
 		switch {
 		case thread == h.thread:
 			h.why = append(h.why, fmt.Sprintf("the function of %s, which makes this call, has to return first",
-				h.c.task(q.current.from)))
+				h.s.report.task(q.current.from)))
 			return byItself
 		case w == nil || w.on == nil:
 			return byWork
 		}
-		h.why = append(h.why, fmt.Sprintf("the function of %s waits for stream %d", h.c.task(q.current.from),
+		h.why = append(h.why, fmt.Sprintf("the function of %s waits for stream %d", h.s.report.task(q.current.from),
 			w.on.stream))
 		return h.follow(w.on)
 	}

@@ -28,7 +28,7 @@ func TestReservedTouched(t *testing.T) {
 		if a := v.c.Touch(at+64, 4, false, 0, v.by, 1); a.What != notOurs {
 			t.Errorf("%+v", a)
 		}
-		if f := v.only("device-memory-on-host"); !strings.HasSuffix(f.Summary, want) || line(f.Offence) != 50 {
+		if f := v.only("device-memory-on-host"); !strings.HasSuffix(f.Summary, want) || lineOf(f.Offence) != 50 {
 			t.Errorf("%s", show(f))
 		}
 		if mapped {
@@ -48,11 +48,11 @@ func TestForeignFree(t *testing.T) {
 	v.by.now, v.by.line = 0, 50
 	v.c.Vanish(host+8, 1, Way{Kind: Freed, Call: "free(ptr=0x1)"}, v.by, 1)
 	v.c.mu.Lock()
-	v.c.judgeBeside(v.c.accessBy(v.by, 1), v.c.find(host), host-8, host, false)
+	v.c.pages.beside(v.c.report.accessBy(v.by, 1), v.c.ledger.find(host), host-8, host, false)
 	v.c.mu.Unlock()
 	f := v.only("invalid-free")
 	if !strings.HasPrefix(f.Summary, "free: ") || f.Bytes.Offset != 8 || f.Offence.Call != "free(ptr=0x1)" ||
-		line(f.Offence) != 50 {
+		lineOf(f.Offence) != 50 {
 		t.Errorf("%s", show(f))
 	}
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,4 +97,35 @@ func TestFreeUnderKernel(t *testing.T) {
 	}
 	p.ok(p.StreamAbort(s))
 	p.only("free-in-flight") // and no second one about the kernel that uses it
+}
+
+// TestFunctionsInARow: the functions that a wait needs run one after another, with the copies between them. If one does
+// not end, the wait ends in time, and other streams proceed.
+func TestFunctionsInARow(t *testing.T) {
+	for seed := range uint64(6) {
+		p := begin(t, soon, func(o *Options) { o.Seed = seed })
+		s, other, host, dev := p.stream(), p.stream(), p.pinned(64), p.dev(64)
+		var ran []int
+		gate := make(chan struct{})
+		for i := range 4 {
+			p.up(dev, host, 64, s)
+			p.ok(p.LaunchHostFunc(s, func(core.Addr) {
+				ran = append(ran, i)
+				if i == 2 {
+					<-gate
+				}
+			}, 0))
+		}
+		p.up(p.dev(64), p.pinned(64), 64, other)
+		if err := p.SynchronizeStreamWithTimeout(s, 200); err == nil || err.Code != abi.ErrRTStreamSyncTimeout {
+			t.Fatalf("seed %d: a wait for a function that does not end: %v", seed, err)
+		}
+		p.ok(p.SynchronizeStream(other))
+		close(gate)
+		p.ok(p.SynchronizeStream(s))
+		if !slices.Equal(ran, []int{0, 1, 2, 3}) {
+			t.Errorf("seed %d: functions ran in the order %v", seed, ran)
+		}
+		p.silent()
+	}
 }

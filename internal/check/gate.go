@@ -28,19 +28,24 @@ func orderOf(p *core.Order) *order {
 	return o
 }
 
-// pass reports whether a gate, the head of its queue, is open. The first time that it is, pass keeps what came before.
-// mu is held.
-func (c *Checker) pass(t *task) bool {
-	if !t.passed && t.op.Gate.Pass(c.wake) {
+// gateOpen reports whether a gate, the head of its queue, is open. The first time that it is, pass keeps what came
+// before. mu is held.
+func (s *schedule) gateOpen(t *task) bool {
+	if !t.passed && t.op.Gate.Pass(s.wake) {
 		t.passed = true
-		t.after = c.before(t)
+		t.after = s.clockOfGate(t)
 	}
 	return t.passed
 }
 
-// unsignalled reports whether the head of q waits for a signal that nothing queued sends. The signal comes after all
-// that the host does before it, and the tasks of q come after the signal. mu is held.
-func (c *Checker) unsignalled(q *queue) bool {
+// unsignalled reports whether the next task of a line waits for a signal that nothing queued sends. The signal comes
+// after all that the host does before it, and the tasks of the line come after the signal. mu is held.
+func (s *schedule) unsignalled(l *line) bool {
+	i := slices.IndexFunc(s.queues, func(q *queue) bool { return q.line == l })
+	if i < 0 {
+		return false
+	}
+	q := s.queues[i]
 	if q.running != 0 || len(q.waiting) == 0 {
 		return false
 	}
@@ -52,58 +57,58 @@ func (c *Checker) unsignalled(q *queue) bool {
 		return false
 	}
 	if t.op.N > 0 {
-		if lo, hi := t.word(); len(c.writers(lo, hi)) > 0 {
+		if lo, hi := t.polled(); len(s.writers(lo, hi)) > 0 {
 			return false
 		}
 	}
-	return !c.pass(t)
+	return !s.gateOpen(t)
 }
 
 // wake is the callback of gates: it wakes sleepers that a gate may have blocked. mu is not held.
-func (c *Checker) wake() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.changed()
+func (s *schedule) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiters.WakeAll()
 }
 
-// before returns the clock that an open gate passes on. Anything may have written a word in memory, so the clock
+// clockOfGate returns the clock that an open gate passes on. Anything may have written a word in memory, so the clock
 // includes the word's last writer and the host. mu is held.
-func (c *Checker) before(t *task) (k clock) {
+func (s *schedule) clockOfGate(t *task) (k clock) {
 	if o := t.order; o != nil {
 		k = o.clock.Clone()
 	}
 	if t.op.N > 0 {
-		k.Join(*c.known)
-		lo, hi := t.word()
-		c.shadow.Each(lo, hi, func(s *cell) {
-			if p := s.Write; p != nil && !p.Word {
-				c.joinRun(&k, func(q *queue) bool { return q.line == p.Line })
+		k.Join(*s.judge.known)
+		lo, hi := t.polled()
+		s.judge.shadow.Each(lo, hi, func(x *cell) {
+			if p := x.Write; p != nil && !p.Word {
+				s.joinRun(&k, func(q *queue) bool { return q.id == p.Line })
 			}
 		})
 	}
 	if g, ok := t.op.Gate.(core.ForeignGate); ok && g.Foreign() {
-		c.joinRun(&k, func(*queue) bool { return true })
+		s.joinRun(&k, func(*queue) bool { return true })
 	}
 	return k
 }
 
 // joinRun adds all tasks that have run on the queues selected by some to k. mu is held.
-func (c *Checker) joinRun(k *clock, some func(*queue) bool) {
-	for _, q := range c.queues {
+func (s *schedule) joinRun(k *clock, some func(*queue) bool) {
+	for _, q := range s.queues {
 		if !some(q) {
 			continue
 		}
 		k.Join(q.clock)
-		k.Raise(q.line, q.over())
-		c.marks[q.line]++ // so that tasks that have run differ from those that have not
+		k.Raise(q.id, q.over())
+		q.mark++ // so that tasks that have run differ from those that have not
 		for _, t := range q.waiting {
 			t.mark++
 		}
 	}
 }
 
-// goPast ends the wait of a gate: it is open, or its time is up. mu is held.
-func (c *Checker) goPast(q *queue, t *task) error {
+// endGate ends the wait of a gate: it is open, or its time is up. mu is held.
+func (s *schedule) endGate(q *queue, t *task) error {
 	if !t.passed {
 		t.op.Gate.Leave()
 		return driver.ErrTimeout
@@ -114,51 +119,51 @@ func (c *Checker) goPast(q *queue, t *task) error {
 			return err
 		}
 	}
-	return c.failure(t)
+	return s.inject.failure(t)
 }
 
-// hand signals the order of t, which is about to run: what came before t comes before the waits for the order. The
+// signal signals the order of t, which is about to run: what came before t comes before the waits for the order. The
 // caller passes the result to look after t has run. mu is held, but released while other tasks run.
-func (c *Checker) hand(q *queue, t *task) *order {
+func (s *schedule) signal(q *queue, t *task) *order {
 	o := t.order
 	if o == nil {
 		return nil
 	}
-	c.gather(q, o)
+	s.runToGates(q, o)
 	k := o.clock.Clone()
 	k.Join(q.clock)
-	k.Raise(q.line, t.n)
+	k.Raise(q.id, t.n)
 	o.clock = k
 	return o
 }
 
-// gather runs queues up to their gates that wait for o, before q signals it. On a device they would already be there,
-// and a gate does not miss a value that lasted a moment. mu is held, but released while the tasks run.
-func (c *Checker) gather(q *queue, o *order) {
+// runToGates runs queues up to their gates that wait for o, before q signals it. On a device they would already be
+// there, and a gate does not miss a value that lasted a moment. mu is held, but released while the tasks run.
+func (s *schedule) runToGates(q *queue, o *order) {
 	for _, w := range slices.Clone(o.waiters) {
 		for w != q {
 			i := slices.IndexFunc(w.waiting, func(t *task) bool { return t.takes(o) && !t.passed })
 			if i <= 0 {
 				break
 			}
-			n := c.needed(w)
+			n := s.needed(w)
 			if n == nil {
 				break
 			}
-			c.step(n, bound{})
+			s.step(n, bound{})
 		}
 	}
-	c.look(o)
+	s.askGates(o)
 }
 
-// look asks the gates at the heads of queues that wait for o whether they are open. mu is held.
-func (c *Checker) look(o *order) {
+// askGates asks the gates at the heads of queues that wait for o whether they are open. mu is held.
+func (s *schedule) askGates(o *order) {
 	if o == nil {
 		return
 	}
 	for _, w := range o.waiters {
 		if w.running == 0 && len(w.waiting) > 0 && w.waiting[0].takes(o) {
-			c.pass(w.waiting[0])
+			s.gateOpen(w.waiting[0])
 		}
 	}
 }
@@ -169,8 +174,8 @@ func (t *task) takes(o *order) bool {
 }
 
 // writers returns the queues with a task that has not run and writes to [lo, hi). mu is held.
-func (c *Checker) writers(lo, hi uintptr) (list []*queue) {
-	for _, q := range c.queues {
+func (s *schedule) writers(lo, hi uintptr) (list []*queue) {
+	for _, q := range s.queues {
 		if slices.ContainsFunc(q.waiting, func(t *task) bool {
 			_, found := t.collides(lo, hi, false)
 			return found
@@ -186,35 +191,6 @@ func (t *task) awaits(lo, hi uintptr) bool {
 	if t.op.Kind != driver.OpWaitCond || t.op.N == 0 {
 		return false
 	}
-	at, end := t.word()
+	at, end := t.polled()
 	return at < hi && lo < end
-}
-
-// Querying implements core.CheckHooks: a query runs one task, a wait all tasks that are needed.
-func (c *Checker) Querying(p *core.Order, waits bool) (answered func(over, here bool)) {
-	c.called()
-	c.mu.Lock()
-	o := orderOf(p)
-	for len(o.setters) > 0 && c.advance(o.setters[0]) && waits {
-	}
-	c.mu.Unlock()
-	end := func() {}
-	if waits {
-		end = c.WaitingForFuncs()
-	}
-	return func(over, here bool) {
-		end()
-		if !over {
-			return
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if here {
-			c.learn(o.clock)
-			return
-		}
-		var k clock
-		c.joinRun(&k, func(*queue) bool { return true })
-		c.learn(k)
-	}
 }

@@ -8,104 +8,96 @@ import (
 	"ropeway/internal/driver"
 )
 
-// follow judges the copy that a descriptor now describes. mu is held.
-func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
-	a := c.find(op.Src)
-	l := op.Layout
-	for _, field := range [...][2]uintptr{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
-		lo := op.Src + field[0]
-		if a == nil || a.what != core.DeviceMemory { // writes of other memory are not tracked
-			break
+// indirect calls f with each range that op reaches through an address in device memory, in the size bytes at cell. read
+// returns memory of the device as it is now, or nil.
+func indirect(op *driver.Op, read func(at uintptr, n uint64) []byte,
+	f func(cell uintptr, size uint64, at uintptr, n uint64, write bool) bool) {
+	switch op.Kind {
+	case driver.OpDesc:
+		if b := read(op.Src, op.N); b != nil {
+			n := uint64(binary.LittleEndian.Uint32(b[op.Layout.Length:]))
+			_ = f(op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[op.Layout.Src:])), n, false) &&
+				f(op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[op.Layout.Dst:])), n, true)
 		}
-		if at, end := a.written.Missing(lo, lo+field[1]); at < end {
-			c.report(draft{
-				rule: "unset-descriptor", role: "submitted", offence: p.Of.from, lo: op.Src, hi: op.Src + uintptr(op.N),
-				memory:  a,
-				summary: "a copy uses a descriptor that was never set",
-			})
-			return
+	case driver.OpOffset:
+		if b := read(op.Src, 8); b != nil {
+			f(op.Src, 8, uintptr(binary.LittleEndian.Uint64(b)+op.SrcPitch), op.N, false)
+		}
+		if b := read(op.Dst, 8); b != nil {
+			f(op.Dst, 8, uintptr(binary.LittleEndian.Uint64(b)+op.DstPitch), op.N, true)
 		}
 	}
-	b, ok := c.peek(op.Src, op.N)
-	if !ok {
-		return
-	}
-	n := uint64(binary.LittleEndian.Uint32(b[l.Length:]))
-	_ = c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Src:])), n, false) &&
-		c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Dst:])), n, true)
 }
 
-// reach judges an access to an address found in device memory, in the size bytes at cell. It returns false if there is
-// no memory at the address. mu is held.
-func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
-	at = c.canonical(at)
-	a := c.find(at)
+// unset reports a copy by a descriptor that was never set, and returns whether op is one. Checker.mu is held.
+func (j *judge) unset(from origin, op *driver.Op) bool {
+	if op.Kind != driver.OpDesc {
+		return false
+	}
+	a, l := j.ledger.find(op.Src), op.Layout
+	if a == nil || a.what != core.DeviceMemory { // writes of other memory are not tracked
+		return false
+	}
+	for _, field := range [...][2]uintptr{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
+		lo := op.Src + field[0]
+		if at, end := a.written.Missing(lo, lo+field[1]); at < end {
+			j.report.add(draft{
+				rule: "unset-descriptor", role: "submitted", offence: from, lo: op.Src, hi: op.Src + uintptr(op.N),
+				memory: a, summary: "a copy uses a descriptor that was never set",
+			})
+			return true
+		}
+	}
+	return false
+}
+
+// reached judges an access to an address found in device memory, in the size bytes at cell. It returns false if there
+// is no memory at the address. Checker.mu is held.
+func (j *judge) reached(on *line, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
+	at = j.ledger.canonical(at)
+	a := j.ledger.find(at)
 	if a == nil {
-		gone := c.findGone(at)
+		gone := j.ledger.findGone(at)
 		what := "is no memory of the device"
 		if gone != nil {
 			what = "was freed before the copy ran"
 		}
 		lo, hi, memory := at, at+uintptr(n), gone
 		if gone == nil {
-			lo, hi, memory = cell, cell+uintptr(size), c.find(cell)
+			lo, hi, memory = cell, cell+uintptr(size), j.ledger.find(cell)
 		}
-		c.report(draft{
+		j.report.add(draft{
 			rule: "unset-descriptor", role: "submitted", offence: p.Of.from, lo: lo, hi: hi, memory: memory,
 			summary: fmt.Sprintf("a copy takes the address %#x from device memory, which %s", at, what),
 		})
 		return false
 	}
-	c.judgeBounds(&p.Of.from, nil, a, at, at+uintptr(n), write)
+	j.bounds(&p.Of.from, nil, a, at, at+uintptr(n), write)
 	if !write {
-		c.judgeWritten(&p.Of.from, a, at, at+uintptr(n), nil, "copied")
+		j.neverWritten(&p.Of.from, a, at, at+uintptr(n), nil, "copied")
 	}
-	c.enter(q, p, c.used(q.current, at), at, at+uintptr(n), write)
+	j.access(on, p, j.used(on.born, at), at, at+uintptr(n), write)
 	return true
 }
 
-// peek returns a copy of device memory as it is now.
-func (c *Checker) peek(at uintptr, n uint64) ([]byte, bool) {
-	b := make([]byte, n)
-	err := c.under.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: at, N: n})
-	return b, err == nil
-}
-
-// foresee adds to t.led the ranges that t will reach through device memory, unless pending work may change these
-// addresses. mu is held.
-func (c *Checker) foresee(t *task) {
-	op := &t.op
-	look := func(at uintptr, n uint64) []byte {
-		if _, pending := c.inFlight(*c.known, at, at+uintptr(n), false); pending {
+// predict adds to w.reached the ranges that w will reach through device memory, unless pending work may change these
+// addresses. Checker.mu is held.
+func (j *judge) predict(w *work) {
+	read := func(at uintptr, n uint64) []byte {
+		if _, pending := j.inFlight(nil, *j.known, at, at+uintptr(n), false); pending {
 			return nil
 		}
-		if a := c.find(at); a != nil && a.what == core.DeviceMemory {
-			if lo, hi := a.written.Missing(at, at+uintptr(n)); lo < hi && op.Kind == driver.OpOffset {
+		if a := j.ledger.find(at); a != nil && a.what == core.DeviceMemory && w.op.Kind == driver.OpOffset {
+			if lo, hi := a.written.Missing(at, at+uintptr(n)); lo < hi {
 				return nil
 			}
 		}
-		b, _ := c.peek(at, n)
-		return b
+		return j.ledger.peek(at, n)
 	}
-	lead := func(at, n uint64, write bool) {
-		if n > 0 {
-			lo := c.canonical(uintptr(at))
-			t.led = append(t.led, led{lo: lo, hi: lo + uintptr(n), write: write})
+	indirect(&w.op, read, func(_ uintptr, _ uint64, at uintptr, n uint64, write bool) bool {
+		if at = j.ledger.canonical(at); n > 0 {
+			w.reached = append(w.reached, reach{lo: at, hi: at + uintptr(n), write: write})
 		}
-	}
-	switch op.Kind {
-	case driver.OpDesc:
-		if b := look(op.Src, op.N); b != nil {
-			n := uint64(binary.LittleEndian.Uint32(b[op.Layout.Length:]))
-			lead(binary.LittleEndian.Uint64(b[op.Layout.Src:]), n, false)
-			lead(binary.LittleEndian.Uint64(b[op.Layout.Dst:]), n, true)
-		}
-	case driver.OpOffset:
-		if b := look(op.Src, 8); b != nil {
-			lead(binary.LittleEndian.Uint64(b)+op.SrcPitch, op.N, false)
-		}
-		if b := look(op.Dst, 8); b != nil {
-			lead(binary.LittleEndian.Uint64(b)+op.DstPitch, op.N, true)
-		}
-	}
+		return true
+	})
 }

@@ -1,41 +1,47 @@
 package check
 
 import (
-	"slices"
-
 	"ropeway/internal/abi"
 	"ropeway/internal/check/inject"
-	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/finding"
 )
 
-// fired counts a failure of an injection. The sink gets it at once, because the process may die of it. mu is held.
-func (c *Checker) fired(i *inject.Injection) {
+// injections are the failures that the user asked for. Checker.mu guards them.
+type injections struct {
+	report *report
+	ledger *ledger
+	list   []*inject.Injection
+}
+
+// fired counts a failure of an injection. The sink gets it at once, because the process may die of it. Checker.mu is
+// held.
+func (x *injections) fired(i *inject.Injection) {
 	i.Fired()
-	if !c.ended {
-		s := i.Shot()
-		c.sink.Fired(finding.Shot{What: s.What, Times: s.Times})
+	if !x.report.ended {
+		shot := i.Shot()
+		x.report.sink.Fired(finding.Shot{What: shot.What, Times: shot.Times})
 	}
 }
 
 // injected is the error of a task that an injection makes fail.
 type injected struct{ by *inject.Injection }
 
-func (e *injected) Error() string  { return "injected" }
+func (e *injected) Error() string { return "injected" }
+
 func (e *injected) Code() abi.Code { return e.by.Code }
 
 // Injected reports that the program gets the code itself, even if the task is one of a model: see core/model.
 func (e *injected) Injected() bool { return true }
 
-// arm counts a task that a call has submitted to a stream. It returns the failure of the task when it runs, or nil. mu
-// is held.
-func (c *Checker) arm(s *site, stream int32) (fails *injected) {
-	if len(c.inject) == 0 || s == nil {
+// arm counts a task that a call has submitted to a stream. It returns the failure of the task when it runs, or nil.
+// Checker.mu is held.
+func (x *injections) arm(call *site, stream int32) (fails *injected) {
+	if len(x.list) == 0 || call == nil {
 		return nil
 	}
-	name := c.function(s)
-	for _, i := range c.inject {
+	name := x.report.function(call)
+	for _, i := range x.list {
 		if i.Fires(name, stream, true) {
 			fails = &injected{i}
 		}
@@ -50,65 +56,22 @@ type fault struct {
 }
 
 // faultOf returns the failure of op, a part of an execution of m on q, or nil. A step of a program is identified by the
-// bytes that it touches, other operations by their place. mu is held.
-func (c *Checker) faultOf(m *model, q *queue, op *driver.Op) *injected {
+// bytes that it touches, other operations by their place. Checker.mu is held.
+func (x *injections) faultOf(m *model, q *queue, op *driver.Op) *injected {
 	for _, f := range m.root().faults {
 		t := &f.m.tasks[f.task]
-		if t.name == (taskName{q.stream, op.Tag.Task}) || c.touchesAll(op, t.spans) {
+		if t.name == (taskName{q.stream, op.Tag.Task}) || x.ledger.touchesAll(op, t.spans) {
 			return t.fails
 		}
 	}
 	return nil
 }
 
-// touchesAll reports whether list is not empty and op makes all accesses in it. mu is held.
-func (c *Checker) touchesAll(op *driver.Op, list []touched) bool {
-	if !op.Kind.TouchesMemory() {
-		return false
-	}
-	return len(list) > 0 && !slices.ContainsFunc(list, func(s touched) bool {
-		missing := true
-		c.touches(op, func(lo, hi uintptr, write bool) bool {
-			missing = lo != s.lo || hi != s.hi || write != s.write
-			return missing
-		})
-		return missing
-	})
-}
-
-// failure returns the injected error of t, which has run, or nil. mu is held.
-func (c *Checker) failure(t *task) error {
+// failure returns the injected error of t, which has run, or nil. Checker.mu is held.
+func (x *injections) failure(t *task) error {
 	if t.fails == nil || t.mute {
 		return nil
 	}
-	c.fired(t.fails.by)
+	x.fired(t.fails.by)
 	return t.fails
-}
-
-// Injecting reports whether any faults are injected.
-func (c *Checker) Injecting() bool { return len(c.inject) > 0 }
-
-// Before is called by a front end before it carries a call out. If it returns an error, the call returns that instead.
-// stream is the handle that the call is given, 0 if it takes none.
-func (c *Checker) Before(function string, stream core.Handle) *core.Error {
-	if !c.Injecting() {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	number := int32(-1)
-	if h := c.handles[uintptr(stream)]; h != nil {
-		number = h.r.Number
-	}
-	for _, i := range c.inject {
-		i.Called(function, number)
-	}
-	for _, i := range c.inject {
-		if i.Fires(function, number, false) {
-			c.fired(i)
-			return &core.Error{API: function, Code: i.Code, Index: -1, Text: "injected by --inject " + i.What,
-				Injected: true}
-		}
-	}
-	return nil
 }

@@ -23,8 +23,8 @@ func TestKinds(t *testing.T) {
 		{core.FunctionHandle, "function", "unloaded", false},
 		{core.EventHandle, "event", "destroyed", false},
 	} {
-		if kindName(tt.kind) != tt.name || kindGone(tt.kind) != tt.gone || isMemoryKind(tt.kind) != tt.memory {
-			t.Errorf("%s: %q, %q, memory %v", tt.name, kindName(tt.kind), kindGone(tt.kind), isMemoryKind(tt.kind))
+		if k := kinds[tt.kind]; k.name != tt.name || k.gone != tt.gone || k.memory != tt.memory {
+			t.Errorf("%s: %+v", tt.name, k)
 		}
 	}
 }

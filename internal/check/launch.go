@@ -1,17 +1,12 @@
 package check
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"syscall"
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/finding"
-	"ropeway/internal/kernel"
 )
 
 // Kernels run in the order of their stream. A kernel that declares its accesses (ROPEWAY_READS, ROPEWAY_WRITES) is
@@ -27,10 +22,9 @@ type flying struct {
 	words   []uintptr // its arguments
 	serves  serving
 	touched account
-	lost    []*allocation // freed during the run, which was reported
-	beside  []hostAccess  // accesses of the host during the run
-	awaited bool          // the host has waited for it once before touching memory given to it
-	endless bool          // the end of the process does not wait for it again
+	beside  []hostAccess // accesses of the host during the run
+	awaited bool         // the host has waited for it once before touching memory given to it
+	endless bool         // the end of the process does not wait for it again
 }
 
 // uses reports whether the kernel is given an address in [lo, hi) or has its arguments there. Checker.mu is held.
@@ -41,139 +35,84 @@ func (f *flying) uses(lo, hi uintptr) bool {
 
 // launch starts a kernel, and waits for it within b and patience. If it takes longer, a goroutine of its own waits for
 // it. mu is held, but released while it waits.
-func (c *Checker) launch(q *queue, t *task, b bound) {
-	f := &flying{t: t, order: c.hand(q, t), serves: serving{q: q, n: t.n, task: t.from.task}}
-	f.p = c.judgeRun(q, t)
-	c.judgeKernelOf(q, t, f.p)
-	f.words = c.judgeGiven(t)
+func (s *schedule) launch(q *queue, t *task, b bound) {
+	f := &flying{t: t, order: s.signal(q, t), serves: serving{line: q.line, n: t.n, from: t.from}}
+	s.pages.compare(t, s.functions)
+	f.p = s.judge.runs(&t.work)
+	s.judge.updatedKernel(&t.work, f.p)
+	f.words = s.judgeGiven(&t.work)
 	op := t.op
 	op.Launch = op.Launch.Lend()
 	f.touched.asks(op.Launch)
 	op.Done, q.failure, q.flying = nil, nil, f
-	c.serveKernel(&f.serves)
-	c.mu.Unlock()
+	s.serveKernel(&f.serves)
+	s.mu.Unlock()
 	q.inner.Submit(op)
-	left := b.left(c.patience)
+	left := b.left(s.patience)
 	over := left > 0 && q.inner.Wait(left, b.cancel)
-	c.mu.Lock()
+	s.mu.Lock()
 	if over {
-		c.land(q, f)
+		s.endLaunch(q, f)
 		return
 	}
 	go func() {
 		q.inner.Wait(0, nil)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.land(q, f)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.endLaunch(q, f)
 	}()
 }
 
-// land ends the task of a kernel that is over, and judges its accesses. mu is held, but released while it reports a
-// failure.
-func (c *Checker) land(q *queue, f *flying) {
-	c.endKernel(&f.serves)
-	c.judgeKernel(q, f.t, f.p, f.words, &f.touched)
-	f.judgeHost(c)
-	c.judgeFault(f.t, f.words, q.failure)
-	c.look(f.order)
+// endLaunch ends the task of a kernel that is over, and judges its accesses. mu is held, but released while it reports
+// a failure.
+func (s *schedule) endLaunch(q *queue, f *flying) {
+	s.endKernel(&f.serves)
+	s.judge.kernel(&f.t.work, f.p, f.words, &f.touched)
+	f.judgeHost(s)
+	s.judge.fault(&f.t.work, f.words, q.failure)
+	s.askGates(f.order)
 	q.flying = nil
 	q.finish(f.t, q.failure)
 }
 
 // serveKernel records that a kernel runs: its accesses to closed host memory are judged in stream order. Kernels under
 // the checker run one at a time, in the order in which they were started. mu is held.
-func (c *Checker) serveKernel(s *serving) {
-	s.steps = map[uintptr]uint8{}
-	c.served = append(c.served, s)
-	c.serving[kernelThread] = c.served[0]
+func (s *schedule) serveKernel(by *serving) {
+	by.steps = map[uintptr]uint8{}
+	s.served = append(s.served, by)
+	s.judge.serving[kernelThread] = s.served[0]
 }
 
 // endKernel undoes serveKernel. mu is held.
-func (c *Checker) endKernel(s *serving) {
-	c.served = slices.DeleteFunc(c.served, func(o *serving) bool { return o == s })
-	delete(c.serving, kernelThread)
-	if len(c.served) > 0 {
-		c.serving[kernelThread] = c.served[0]
+func (s *schedule) endKernel(by *serving) {
+	s.served = slices.DeleteFunc(s.served, func(o *serving) bool { return o == by })
+	delete(s.judge.serving, kernelThread)
+	if len(s.served) > 0 {
+		s.judge.serving[kernelThread] = s.served[0]
 	}
-	c.reclose(s)
-}
-
-// mostWords limits the words of a kernel's arguments that are read.
-const mostWords = 8192
-
-// given returns the current words of a launch's arguments. mu is held.
-func (c *Checker) given(l *driver.Launch) (words []uintptr) {
-	v := c.under.Caps().View
-	if v == nil || l.Size == 0 {
-		return nil
-	}
-	args, err := v.View(l.Args, min(l.Size, 8*mostWords))
-	if err != nil {
-		return nil // the kernel will fail and report it
-	}
-	for ; len(args) >= 8; args = args[8:] {
-		words = append(words, c.canonical(uintptr(binary.LittleEndian.Uint64(args))))
-	}
-	return words
-}
-
-// kernelOf returns the name of the kernel that op launches, "" if it launches none.
-func kernelOf(op *driver.Op) string {
-	if op.Launch == nil {
-		return ""
-	}
-	if k, ok := op.Launch.Owner().(core.KernelTask); ok {
-		return k.KernelName()
-	}
-	return ""
+	s.pages.reclose(by)
 }
 
 // judgeGiven reports arguments of a kernel that point to freed memory or to memory that a device does not reach. It
 // returns the words of the arguments. The kernel is about to run. mu is held, but released in between.
-func (c *Checker) judgeGiven(t *task) (words []uintptr) {
-	l := t.op.Launch
-	if at := c.canonical(l.Args); !l.Copied && l.Size > 0 && c.find(at) == nil {
-		if t.from.is().model == nil { // else it was reported when the model was executed
-			c.judgeFreed(t, at, "given arguments in")
+func (s *schedule) judgeGiven(w *work) (words []uintptr) {
+	l := w.op.Launch
+	if at := s.ledger.canonical(l.Args); !l.Copied && l.Size > 0 && s.ledger.find(at) == nil {
+		if w.from.is().model == nil { // else it was reported when the model was executed
+			s.judge.freedOperand(w, at, "given arguments in")
 		}
-		c.judgePageable(t, at, "arguments in ", finding.Error,
+		s.judgePageable(w, at, "arguments in ", finding.Error,
 			"Copy the arguments to device memory first, or launch with aclrtLaunchKernelWithHostArgs, which takes "+
 				"them from the host.")
 	}
-	words = c.given(l)
+	words = s.ledger.given(l)
 	for _, at := range words {
-		if c.find(at) == nil && !c.judgeFreed(t, at, "given") {
-			c.judgePageable(t, at, "", finding.Warning, "Copy the bytes to device memory and give the kernel its "+
+		if s.ledger.find(at) == nil && !s.judge.freedOperand(w, at, "given") {
+			s.judgePageable(w, at, "", finding.Warning, "Copy the bytes to device memory and give the kernel its "+
 				"address, or register the host memory (aclrtHostRegister) and give it the device address.")
 		}
 	}
 	return words
-}
-
-// judgeBlocks reports a kernel that runs with another number of blocks than it was launched with: a device takes 16
-// bits of the number. mu is held.
-func (c *Checker) judgeBlocks(t *task) {
-	runs, s := t.op.Launch.Blocks, t.from.site
-	if t.from.is().model != nil || s == nil {
-		return
-	}
-	asked := runs
-	if given := s.arguments(); len(given) > 1 && uint32(given[1]) > 0xFFFF && uint32(given[1])&0xFFFF == runs &&
-		strings.HasPrefix(c.function(s), "aclrtLaunchKernel") {
-		asked = uint32(given[1])
-	}
-	if runs != 0 && asked == runs {
-		return
-	}
-	how := fmt.Sprintf("runs with %s", finding.Plural(int(runs), "block"))
-	if asked != runs {
-		how = fmt.Sprintf("is launched with %d blocks and runs with %d", asked, runs)
-	}
-	c.report(draft{
-		rule: "out-of-bounds", least: finding.Warning, role: "submitted", offence: t.from, detail: "blocks",
-		summary: fmt.Sprintf("kernel %s %s: a device takes the low 16 bits of their number", t.from.is().kernel, how),
-		advice:  "Launch at most 65535 blocks, and let each do more.",
-	})
 }
 
 // lowest is the first word that is taken for an address of host memory: smaller words are more likely numbers.
@@ -181,121 +120,178 @@ const lowest = 1 << 32
 
 // judgePageable reports that a kernel is given an address of host memory that is neither pinned nor registered. No
 // allocation has at. mu is held, but released in between.
-func (c *Checker) judgePageable(t *task, at uintptr, what string, least finding.Severity, advice string) {
-	if c.guard == nil || at < lowest || c.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
+func (s *schedule) judgePageable(w *work, at uintptr, what string, least finding.Severity, advice string) {
+	if s.pages.guard == nil || at < lowest || s.ledger.under.Locate(at).Place != driver.Pageable || !isMapped(at) {
 		return
 	}
-	if lo, hi := c.guard.DeviceSpan(); lo == hi || !c.accessible(at, false) {
+	if lo, hi := s.pages.guard.DeviceSpan(); lo == hi || !s.pages.accessible(at, false) {
 		return // the device uses the host's memory, or the mapping cannot be read
 	}
-	c.report(draft{
-		rule: "wrong-direction", least: least, role: "submitted", offence: t.from, lo: at, hi: at + 1, detail: what,
+	s.report.add(draft{
+		rule: "wrong-direction", least: least, role: "submitted", offence: w.from, lo: at, hi: at + 1, detail: what,
 		summary: fmt.Sprintf("kernel %s is given %shost memory that is neither pinned nor registered, which a device "+
-			"does not reach", t.from.is().kernel, what),
+			"does not reach", w.from.is().kernel, what),
 		advice: advice,
 	})
 }
 
-// judgeFreed reports that a kernel is given or touches freed memory, and returns whether at is in such memory. No
-// allocation has at. mu is held.
-func (c *Checker) judgeFreed(t *task, at uintptr, how string) bool {
-	a := c.findGone(at)
-	if a == nil || a.pooled {
-		return false
-	}
-	if f := t.q.flying; f != nil && slices.Contains(f.lost, a) {
-		return true // reported when it was freed
-	}
-	c.report(draft{
-		rule: "use-after-free", role: "submitted", offence: t.from, lo: at, hi: a.end(), memory: a,
-		summary: fmt.Sprintf("kernel %s is %s %s memory that was freed", t.from.is().kernel, how, a.kind()),
-	})
-	return true
+// The accesses of a kernel are known after it has run. After a synchronous copy, fill or batch, the checker runs the
+// kernels queued before it and compares their accesses with those of the call. A kernel that is still running keeps the
+// call's accesses, and is compared with them when it ends.
+
+// mostBeside limits the accesses of the host that a running kernel keeps.
+const mostBeside = 256
+
+// hostAccess is a synchronous access by the host to more than a word. Words are left out: a kernel may poll one as a
+// signal.
+type hostAccess struct {
+	from  origin
+	bytes access
+	write bool
 }
 
-// farthest is the greatest distance from the end of an allocation at which a fault is attributed to it.
-const farthest = 1 << 20
-
-// judgeFault judges the access of a kernel that ended with a fault in device memory: unallocated pages are closed while
-// it runs. words are its arguments. mu is held.
-func (c *Checker) judgeFault(t *task, words []uintptr, err error) {
-	var f *kernel.Fault
-	if !errors.As(err, &f) || f.Signal != syscall.SIGSEGV && f.Signal != syscall.SIGBUS {
-		return
-	}
-	at := c.canonical(uintptr(f.Address))
-	if c.find(at) != nil {
-		return
-	}
-	if a := c.findGone(at); a != nil {
-		for _, w := range words {
-			if c.find(w) == nil && c.findGone(w) == a {
-				return // reported when it was about to run
-			}
-		}
-		c.judgeFreed(t, at, "using")
-		return
-	}
-	var a *allocation
-	c.memory.Descend(at, func(_ uintptr, last *allocation) bool {
-		a = last
-		return false
-	})
-	if a == nil || a.ofHost() || at-a.end() >= farthest {
-		return
-	}
-	c.report(draft{
-		rule: "out-of-bounds", role: how(t.from), offence: t.from, lo: at, hi: at + 1, memory: a,
-		summary: fmt.Sprintf("kernel %s touched what lies %s past the end of %d bytes of %s memory", t.from.is().kernel,
-			count(at-a.end()), a.size, a.kind()),
-	})
-}
-
-// account has the accesses of a kernel that has run: those that it declared, and the pages that it was seen to touch.
-type account struct {
-	said, seen       []kernel.Touch
-	allSaid, allSeen bool
-}
-
-// asks makes a launch report its accesses to k.
-func (k *account) asks(l *driver.Launch) {
-	l.Touched = func(list []kernel.Touch, all bool) { k.said, k.allSaid = list, all }
-	l.Seen = func(list []kernel.Touch, all bool) { k.seen, k.allSeen = list, all }
-}
-
-// judgeKernel judges the accesses of a kernel that has run. words are its arguments. mu is held.
-func (c *Checker) judgeKernel(q *queue, t *task, p *past, words []uintptr, k *account) {
-	declares := len(k.said) > 0 && k.allSaid
-	for _, at := range words {
-		if a := c.find(at); a != nil && !declares && !(k.allSeen && a.what == core.DeviceMemory) {
-			a.written.Add(a.start, a.end())
+// runKernels runs the queued kernels that nothing blocks. mu is held, but released while they run.
+func (s *schedule) runKernels() {
+	for _, q := range slices.Clone(s.queues) {
+		for last := q.kernels; len(q.waiting) > 0 && q.waiting[0].n <= last && s.advance(q, bound{}); {
 		}
 	}
-	if !declares && !k.allSeen && len(k.seen) > 0 { // it may have read more addresses from memory
-		c.memory.Scan(func(_ uintptr, a *allocation) bool {
-			a.written.Add(a.start, a.end())
+}
+
+// judgeKernels compares the accesses of op, a synchronous call of from, with those of the queued kernels. The caller
+// has compared them with the accesses already known to be in flight. mu is held, but released while kernels run.
+func (s *schedule) judgeKernels(from origin, op *driver.Op) {
+	if by := s.judge.serving[from.thread]; by != nil && from.thread != 0 {
+		return // it is entered like a task
+	}
+	s.runKernels()
+	s.ledger.touches(op, func(lo, hi uintptr, write bool) bool {
+		if lo >= hi || s.ledger.find(lo) == nil || s.judge.hostAccessBeside(from, lo, hi, write) || hi-lo <= wordBytes {
 			return true
-		})
-	}
-	for _, write := range []bool{false, true} { // it read before it wrote
-		for _, m := range k.said {
-			lo := c.canonical(m.Addr)
-			hi := lo + uintptr(m.N)
-			if m.Write != write || hi < lo {
-				continue
+		}
+		for _, q := range s.queues {
+			if f := q.flying; f != nil && len(f.beside) < mostBeside {
+				f.beside = append(f.beside, hostAccess{from, access{lo, hi}, write})
 			}
-			a := c.used(t, lo)
-			if a == nil {
-				c.judgeFreed(t, lo, "using")
-				continue
+		}
+		return true
+	})
+}
+
+// judgeHost reports the host's accesses during the kernel's run that collide with those of the kernel. Checker.mu is
+// held.
+func (f *flying) judgeHost(s *schedule) {
+	for _, h := range f.beside {
+		a := s.ledger.find(h.bytes.lo)
+		if a == nil {
+			continue
+		}
+		found := false
+		look := func(x *cell) {
+			lo, hi := max(h.bytes.lo, x.Lo), min(h.bytes.hi, x.Hi)
+			for _, wrote := range []bool{true, false} {
+				if !found && x.Has(f.p.Line, f.p.N, wrote) && (wrote || h.write) {
+					found = true
+					s.judge.collision(h.from, h.write, flight{f.t.from, does(wrote), lo, hi})
+				}
 			}
-			c.judgeBounds(&t.from, nil, c.find(lo), lo, hi, write)
-			if !write && !a.left && t.born >= a.born {
-				c.judgeWritten(&t.from, a, lo, hi, nil, "read by kernel "+t.from.is().kernel)
-			}
-			c.enter(q, p, a, lo, hi, write)
+		}
+		s.judge.shadow.Each(h.bytes.lo, h.bytes.hi, look)
+		if lo, hi := innerPages(h.bytes.lo, h.bytes.hi, a.start, a.end()); lo < hi {
+			s.judge.paged.Each(lo, hi, look)
 		}
 	}
-	c.judgeSeen(q, t, p, k, declares)
-	c.judgeKernelAgain(q, k)
+}
+
+// A queued kernel is given addresses as arguments. That memory must not be freed before the kernel is over. Host memory
+// is closed until then. If the host touches it, the checker first runs the kernel, unless something blocks it, so that
+// the kernel's accesses are known. The kernel's own accesses meet the closed pages too; a limited number of them is
+// followed one by one.
+
+// longer is a factor: an access to host memory waits once for a kernel that is given the memory, this much longer than
+// other calls. The kernel may be waiting for the host.
+const longer = 20
+
+// addGiven adds the addresses of memory among words, arguments of a kernel that t launches, to t.given, and closes host
+// memory there. Checker.mu is held.
+func (t *task) addGiven(words []uintptr) {
+	for _, at := range words {
+		if a := t.q.s.ledger.find(at); a != nil {
+			t.given = append(t.given, at)
+			t.shutGiven(a)
+		}
+	}
+}
+
+// shutGiven closes the host memory of an allocation that is given to a kernel of t. Checker.mu is held.
+func (t *task) shutGiven(a *allocation) {
+	s := t.q.s
+	if !a.ofHost() || a.vanished || !s.pages.judged() {
+		return
+	}
+	t.q.given = t.n
+	for _, r := range s.pages.runsOf(a) {
+		if a.what == core.RegisteredMemory {
+			s.pages.shutRegistered[a] = true
+		}
+		s.pages.close(t, r, r.lo, r.hi, closed)
+	}
+}
+
+// isGiven reports whether t launches a kernel that is given an address in [lo, hi). It does not know arguments in
+// device memory. t must not be over.
+func (t *task) isGiven(lo, hi uintptr) bool {
+	return slices.ContainsFunc(t.given, func(at uintptr) bool { return lo <= at && at < hi })
+}
+
+// givenTo returns the last task of q that is not over and launches a kernel with an address in [lo, hi) among its
+// arguments, or nil. Checker.mu is held.
+func (q *queue) givenTo(lo, hi uintptr) *task {
+	if q.given <= q.over() {
+		return nil
+	}
+	for _, t := range slices.Backward(q.waiting) {
+		if t.isGiven(lo, hi) {
+			return t
+		}
+	}
+	if t := q.current; t != nil && t.isGiven(lo, hi) {
+		return t
+	}
+	return nil
+}
+
+// runGiven runs the kernels that are given the host memory at addr, which the host is about to touch, unless something
+// blocks them. mu is held, but released while they run.
+func (s *schedule) runGiven(addr uintptr) {
+	a := s.ledger.find(addr)
+	if a == nil || !a.ofHost() {
+		return
+	}
+	for _, q := range slices.Clone(s.queues) {
+		if t := q.givenTo(a.start, a.end()); t != nil {
+			for last := t.n; len(q.waiting) > 0 && q.waiting[0].n <= last && s.advance(q, bound{}); {
+			}
+			if f := q.flying; f != nil && f.t.isGiven(a.start, a.end()) && !f.awaited {
+				f.awaited = true
+				s.until(longer*s.patience, nil, func() bool { return q.flying != f }, func() *queue { return nil })
+			}
+		}
+	}
+}
+
+// polls reports whether the access f is one of a kernel that runs, which may poll a word. mu is held.
+func (s *schedule) polls(f flight) bool {
+	return slices.ContainsFunc(s.queues, func(q *queue) bool {
+		k := q.flying
+		return k != nil && k.t.from.stream == f.from.stream && k.t.from.task == f.from.task
+	})
+}
+
+// isLent reports whether a page has host memory that is given to a kernel which is not over. mu is held.
+func (s *schedule) isLent(page uintptr) bool {
+	a := s.ledger.onPage(page)
+	return a != nil && slices.ContainsFunc(s.queues, func(q *queue) bool {
+		return q.givenTo(a.start, a.end()) != nil
+	})
 }

@@ -20,8 +20,8 @@ func drawRange(t *rapid.T) (lo, hi uintptr) {
 
 // place returns memory for a checker without a driver.
 func place(c *Checker, what core.ResourceKind, start uintptr, size uint64) *allocation {
-	c.born++
-	a := &allocation{what: what, start: start, size: size, born: c.born}
+	c.ledger.born++
+	a := &allocation{what: what, start: start, size: size, born: c.ledger.born}
 	c.remember(a)
 	return a
 }
@@ -78,10 +78,10 @@ func TestFind(t *testing.T) {
 			"": func(t *rapid.T) {
 				for range 8 { // in any order: find caches its last results
 					i := uintptr(rapid.IntRange(0, room-1).Draw(t, "at"))
-					if got := c.find(i); got != live[i] {
+					if got := c.ledger.find(i); got != live[i] {
 						t.Fatalf("at %d there is %v, want %v", i, got, live[i])
 					}
-					if got := c.findGone(i); got != gone[i] {
+					if got := c.ledger.findGone(i); got != gone[i] {
 						t.Fatalf("at %d there was %v, want %v", i, got, gone[i])
 					}
 				}
@@ -98,14 +98,14 @@ func TestFindRegisteredInsidePinned(t *testing.T) {
 		pinned := place(c, core.PinnedMemory, 0x1000, 0x2000)
 		inner := place(c, core.RegisteredMemory, part.lo, uint64(part.hi-part.lo))
 		for at := uintptr(0x1000); at < 0x3000; at += 0x800 {
-			c.near = [4]*allocation{}
-			if c.find(at) == nil {
+			c.ledger.near = [4]*allocation{}
+			if c.ledger.find(at) == nil {
 				t.Errorf("registered [%#x, %#x): nothing is found at %#x", part.lo, part.hi, at)
 			}
 		}
 		c.forget(inner, origin{})
 		for at := uintptr(0x1000); at < 0x3000; at += 0x800 {
-			if got := c.find(at); got != pinned {
+			if got := c.ledger.find(at); got != pinned {
 				t.Errorf("[%#x, %#x) is unregistered: at %#x there is %v", part.lo, part.hi, at, got)
 			}
 		}
@@ -118,14 +118,14 @@ func TestUnregisteredIsNotGone(t *testing.T) {
 	c := newBare()
 	a := place(c, core.RegisteredMemory, 0x1000, 64)
 	c.forget(a, origin{})
-	if c.find(0x1000) != nil || c.findGone(0x1000) != nil {
+	if c.ledger.find(0x1000) != nil || c.ledger.findGone(0x1000) != nil {
 		t.Error("the memory is still known")
 	}
-	if c.unregistered[0x1000] != a {
+	if c.ledger.unregistered[0x1000] != a {
 		t.Error("nobody knows that it was unregistered")
 	}
 	place(c, core.RegisteredMemory, 0x1000, 32)
-	if c.unregistered[0x1000] != nil {
+	if c.ledger.unregistered[0x1000] != nil {
 		t.Error("it is registered again, and still taken for unregistered")
 	}
 }

@@ -1,13 +1,6 @@
 package check
 
-import (
-	"fmt"
-	"slices"
-
-	"ropeway/internal/abi"
-	"ropeway/internal/core"
-	"ropeway/internal/driver"
-)
+import "slices"
 
 // Captures and models. The checker knows the call that began a capture and the call that captured each task of a model.
 // The tasks of an execution are judged like all others, and count as submitted by the call that executes the model;
@@ -25,7 +18,7 @@ type model struct {
 	streams []captured          // captured streams, in the order in which they joined
 	tasks   []capturedTask      // in the order of submission
 	runs    map[taskName]origin // executions launched that have not begun in hidden streams
-	looked  uint64              // Checker.frees when all its memory was last seen to be allocated
+	looked  uint64              // ledger.frees when all its memory was last seen to be allocated
 	run     origin              // the execution that its hidden streams carry out
 	before  *clock              // what came before that execution; nil: none runs
 	last    *past               // the last execution that began in hidden streams; nil: none
@@ -60,52 +53,6 @@ type touched struct {
 	memory *allocation // allocation at lo when the task was captured; nil: none
 }
 
-// Capturing implements core.CheckHooks.
-func (c *Checker) Capturing(t *core.Thread, id, parent uint32, stream, own int32, bound bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	from := c.originOf(t)
-	m := c.models[id]
-	if m == nil {
-		m = &model{id: id, parent: c.models[parent], device: deviceOf(t), began: from, open: !bound, built: bound,
-			runs: map[taskName]origin{}, parts: map[string]*part{}, slots: map[taskName]*slot{}}
-		c.models[id] = m
-		if m.parent != nil {
-			m.parent.subs = append(m.parent.subs, m)
-		}
-	}
-	m.streams = append(m.streams, captured{stream: stream, own: own, joined: from})
-	if q := c.byStream[own]; q != nil {
-		q.model = m
-	}
-}
-
-// Captured implements core.CheckHooks.
-func (c *Checker) Captured(t *core.Thread, id uint32, task int, own int32, number uint32, op *driver.Op) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.models[id]
-	if m == nil || task != len(m.tasks) {
-		return
-	}
-	v := capturedTask{from: c.originOf(t), name: taskName{own, number}}
-	if op != nil {
-		v.fails = c.arm(v.from.site, m.captured(own))
-	}
-	if op == nil || op.Kind != driver.OpBatch {
-		c.addCaptured(m, v, op)
-		return
-	}
-	c.judgeBatch(v.from, "captured", op)
-	v.batch = true
-	for i := range op.Segs.List {
-		s := &op.Segs.List[i]
-		c.addCaptured(m, v, &driver.Op{Kind: driver.OpCopy, Dst: s.Dst, Src: s.Src, N: s.N})
-		v.fails = nil // one segment is enough
-		v.name.task++
-	}
-}
-
 // captured returns the program's stream whose tasks a hidden stream has, -1 if there is none.
 func (m *model) captured(own int32) int32 {
 	i := slices.IndexFunc(m.streams, func(s captured) bool { return s.own == own })
@@ -115,226 +62,84 @@ func (m *model) captured(own int32) int32 {
 	return m.streams[i].stream
 }
 
-// addCaptured appends a task that carries out op to a model. op may be nil. mu is held.
-func (c *Checker) addCaptured(m *model, t capturedTask, op *driver.Op) {
-	if t.fails != nil {
-		root := m.root()
-		root.faults = append(root.faults, fault{m, len(m.tasks)})
+// root returns the model whose executions run m, which is m unless m is a sub-model. m may be nil.
+func (m *model) root() *model {
+	for m != nil && m.parent != nil {
+		m = m.parent
 	}
-	m.tasks = append(m.tasks, t)
-	c.judgeCaptured(&m.tasks[len(m.tasks)-1], op)
+	return m
 }
 
-// judgeCaptured sets the accesses of a captured task to those of op, and judges its addresses. It does so at the
-// capture because the model may execute copies as a batch, and a batch of one segment as a copy. mu is held.
-func (c *Checker) judgeCaptured(t *capturedTask, op *driver.Op) {
-	t.spans, t.given = c.spansOf(op), nil
-	if op != nil {
-		t.kernel = kernelOf(op)
-	}
-	if op != nil && op.Launch != nil && op.Launch.Copied {
-		t.given = c.given(op.Launch)
-	}
-	if op != nil && !t.batch {
-		c.judgeAlignment(t.from, "captured", op)
-		judgeSelf(c, t.from, "captured", op)
-	}
+// touching returns the task of a model, or of its sub-models, that touches [lo, hi) in the way how; "" is any. It
+// prefers a task that touches exactly these bytes, then one that touches all of them, then the first that touches some;
+// nil if there is none.
+func (m *model) touching(lo, hi uintptr, how string) *capturedTask {
+	t, _ := m.nearest(anyStream, lo, hi, how)
+	return t
 }
 
-// CaptureEnded implements core.CheckHooks.
-func (c *Checker) CaptureEnded(id uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if m := c.models[id]; m != nil {
-		m.open = false
-	}
-}
+// anyStream is not a hidden stream: it stands for all of them.
+const anyStream = -1
 
-// ModelChanged implements core.CheckHooks.
-func (c *Checker) ModelChanged(t *core.Thread, id uint32, task int, op *driver.Op) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if m := c.models[id]; m != nil && task < len(m.tasks) {
-		v := &m.tasks[task]
-		v.from = c.originOf(t)
-		c.judgeCaptured(v, op)
-	}
-}
-
-// judgeModelGone reports a model that was built by hand and is destroyed while it is executed: for other models the
-// core waits. Checker.mu is held.
-func judgeModelGone(c *Checker, from origin, id uint32) {
-	m := c.models[id]
-	if m == nil || !m.built {
-		return
-	}
-	if l := m.ran.pending(c.knownTo(from)); l != nil {
-		c.report(draft{
-			rule: "free-in-flight", role: "freed", offence: from, others: []other{{"submitted", l.from}},
-			summary: fmt.Sprintf("model %d is destroyed while %s is pending", id, c.task(l.from)),
-			advice:  "Synchronise before aclmdlRIDestroy: for a model that was built by hand it does not wait.",
-		})
-	}
-}
-
-// ModelGone implements core.CheckHooks.
-func (c *Checker) ModelGone(id uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.models[id]
-	if m == nil {
-		return
-	}
-	for _, s := range m.streams {
-		c.endQueue(s.own)
-	}
-	delete(c.models, id)
-	c.goneModels = keepLast(c.goneModels, m)
-}
-
-// modelOf returns the model with an id, even if it was destroyed recently; nil if there is none. mu is held.
-func (c *Checker) modelOf(id uint32) *model {
-	if m := c.models[id]; m != nil {
-		return m
-	}
-	if i := slices.IndexFunc(c.goneModels, func(m *model) bool { return m.id == id }); i >= 0 {
-		return c.goneModels[i]
-	}
-	return nil
-}
-
-// spansOf returns the accesses of an operation of a model; op may be nil. mu is held.
-func (c *Checker) spansOf(op *driver.Op) (list []touched) {
-	if op == nil || !op.Kind.TouchesMemory() {
-		return nil
-	}
-	c.touches(op, func(lo, hi uintptr, write bool) bool {
-		if lo < hi {
-			list = append(list, touched{lo, hi, write, c.find(lo)})
+// nearest is touching for the tasks of one hidden stream or of anyStream. It also returns how near the task is: see
+// touched.near.
+func (m *model) nearest(own int32, lo, hi uintptr, how string) (best *capturedTask, near int) {
+	for i := range m.tasks {
+		if own != anyStream && m.tasks[i].name.stream != own {
+			continue
 		}
-		return true
-	})
-	return list
-}
-
-// Executing implements core.CheckHooks.
-func (c *Checker) Executing(t *core.Thread, id uint32, stream int32, task uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m, q := c.models[id], c.byStream[stream]
-	if m == nil || q == nil {
-		return
-	}
-	i := q.isComing(task)
-	if i < 0 {
-		return
-	}
-	s := &q.coming[i]
-	s.model = m
-	if m.looked != c.frees && !c.judgeStale(origin{site: s.site, thread: t.ID()}, m) {
-		m.looked = c.frees
-	}
-	m.runs[taskName{stream, task}] = origin{site: s.site, part: c.partOf("", m), stream: stream, task: task,
-		thread: t.ID()}
-}
-
-// ExecutionBegins implements core.CheckHooks.
-func (c *Checker) ExecutionBegins(id uint32, stream int32, task uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if m, q := c.models[id], c.byStream[stream]; m != nil && q != nil {
-		name := taskName{stream, task}
-		before := q.clock.Clone()
-		m.run, m.before = m.runs[name], &before
-		delete(m.runs, name)
-		c.judgeRunAgain(q, m)
-	}
-}
-
-// theCapture returns the capture that a refused call is about, or nil: the one named by the error, that of a stream
-// among the call's arguments, or the latest open one. mu is held.
-func (c *Checker) theCapture(err *core.Error, from origin) *model {
-	if m := c.modelOf(err.Model); m != nil {
-		return m
-	}
-	if from.site != nil {
-		for _, x := range from.site.arguments() {
-			h := c.handles[uintptr(x)]
-			if h == nil || h.r.Kind != core.StreamHandle {
-				continue
-			}
-			if m := c.captureOf(h.r.Number); m != nil {
-				return m
+		for _, s := range m.tasks[i].spans {
+			if n := s.near(lo, hi); n > near && (how == "" || how == does(s.write)) {
+				if best, near = &m.tasks[i], n; n == nearExact {
+					return best, near
+				}
 			}
 		}
 	}
-	var latest *model
-	for _, m := range c.models {
-		if m.open && (latest == nil || m.id > latest.id) {
-			latest = m
+	for _, sub := range m.subs {
+		if t, n := sub.nearest(own, lo, hi, how); n > near {
+			best, near = t, n
 		}
 	}
-	return latest
+	return best, near
 }
 
-// captureOf returns the open capture that a stream takes part in, or nil. mu is held.
-func (c *Checker) captureOf(stream int32) *model {
-	for _, m := range c.models {
-		if m.open && slices.ContainsFunc(m.streams, func(s captured) bool { return s.stream == stream }) {
-			return m
+// Results of touched.near.
+const (
+	nearNot   = iota
+	nearSome  // it touches some of them
+	nearAll   // it touches all of them
+	nearExact // it touches them and nothing else
+)
+
+// near returns how closely an access matches [lo, hi).
+func (s *touched) near(lo, hi uintptr) int {
+	switch {
+	case s.lo == lo && s.hi == hi:
+		return nearExact
+	case s.lo <= lo && hi <= s.hi:
+		return nearAll
+	case s.lo < hi && lo < s.hi:
+		return nearSome
+	}
+	return nearNot
+}
+
+// within reports whether m is a model, or belongs to a condition task in it, at any depth.
+func (m *model) within(id uint32) bool {
+	for ; m != nil; m = m.parent {
+		if m.id == id {
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
-// judgeCapture makes a finding of a call that a capture does not allow or that has invalidated it. It returns false if
-// the call is neither. mu is held.
-func (c *Checker) judgeCapture(d *draft, err *core.Error) bool {
-	if !codeOfCapture(err.Code, err.Model != 0) {
-		return false
+// slotOf returns the slot of a task of a model, by its hidden stream and its number there. mu is held.
+func (m *model) slotOf(own int32, number uint32) *slot {
+	name := taskName{own, number}
+	if m.slots[name] == nil {
+		m.slots[name] = new(slot)
 	}
-	m := c.theCapture(err, d.offence)
-	if m == nil {
-		return false
-	}
-	if err.Code == abi.ErrRTStreamCaptureInvalidated {
-		return true // the call that broke it is a finding
-	}
-	d.rule, d.code, d.detail = "broken-capture", err.Code, fmt.Sprint(err.API, int(err.Code))
-	d.others = []other{{"began", m.began}}
-	first, why := m.streams[0].stream, ""
-	joined := slices.IndexFunc(m.streams, func(s captured) bool { return s.stream == err.Stream })
-	if joined > 0 {
-		d.others = append(d.others, other{"joined", m.streams[joined].joined})
-	}
-	switch {
-	case err.Code == abi.ErrRTStreamUnjoined:
-		why = fmt.Sprintf("stream %d joined the capture of stream %d and was not joined back", err.Stream, first)
-	case losesCapture(err.Code):
-		why = err.Text
-	case err.Code == abi.ErrRTEventCaptured:
-		why = fmt.Sprintf("the event is part of the capture of stream %d%s", first, m.whose(d.offence))
-	case err.Code == abi.ErrRTStreamCaptureWrongThread:
-		why = fmt.Sprintf("another thread began the capture of stream %d", first)
-	case joined > 0:
-		why = fmt.Sprintf("stream %d has joined the capture of stream %d%s", err.Stream, first, m.whose(d.offence))
-	default:
-		why = fmt.Sprintf("stream %d is being captured%s", first, m.whose(d.offence))
-	}
-	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codeName(err.Code), why)
-	if a := captureAdvice[err.Code]; a != "" {
-		d.advice = a
-	}
-	return true
-}
-
-// whose says, after a comma, whether the thread of a call began the capture; "" if that is unknown.
-func (m *model) whose(call origin) string {
-	switch {
-	case m.began.thread == 0 || call.thread == 0:
-		return ""
-	case m.began.thread == call.thread:
-		return ", and the same thread began that"
-	}
-	return ", and another thread began that"
+	return m.slots[name]
 }

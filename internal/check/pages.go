@@ -23,11 +23,28 @@ const (
 	closed         // a pending copy writes it
 )
 
+// pages has the pages of the program's memory that are closed while tasks use them, and the patterns and snapshots that
+// stand in for pages that cannot be closed. Checker.mu guards it.
+type pages struct {
+	*lock
+	report  *report
+	ledger  *ledger
+	judge   *judge
+	guard   driver.Guard // immutable; nil if host memory cannot be closed
+	closing bool         // close the program's view of pinned memory while copies are pending
+
+	runs           int                  // borders between pages of different protection
+	shutRegistered map[*allocation]bool // registered memory that may have closed pages
+	early          []early              // pages to open soon
+	isolated       int                  // ranges that the system was asked to keep apart
+}
+
 // pageRun is a run of pages of one allocation that can be closed.
 type pageRun struct {
 	lo, hi   uintptr
 	state    []uint8           // of each page
 	mistakes map[uintptr]uint8 // by page
+	stepped  map[uintptr]uint8 // steps of functions by page
 
 	warm     []warmth // of each page; nil while all are cold
 	trial    *clock   // what the host knew when the last trial began
@@ -36,17 +53,22 @@ type pageRun struct {
 
 func (r *pageRun) page(addr uintptr) int { return int((addr - r.lo) / pageBytes) }
 
+// judged reports whether the program's accesses to memory in flight are mistakes. mu is held.
+func (p *pages) judged() bool {
+	return p.report.on("host-write-in-flight") || p.report.on("host-read-in-flight")
+}
+
 // runsOf returns the page runs of an allocation that can be closed. mu is held.
-func (c *Checker) runsOf(a *allocation) []*pageRun {
-	if a.asked {
+func (p *pages) runsOf(a *allocation) []*pageRun {
+	if a.runs != nil {
 		return a.runs
 	}
-	a.asked = true
-	if !c.closing || !a.ofHost() {
+	a.runs = []*pageRun{}
+	if !p.closing || !a.ofHost() {
 		return nil
 	}
 	for at := a.start; at < a.end(); {
-		lo, hi := c.guard.Closable(at, uint64(a.end()-at))
+		lo, hi := p.guard.Closable(at, uint64(a.end()-at))
 		if lo >= hi {
 			break
 		}
@@ -56,51 +78,52 @@ func (c *Checker) runsOf(a *allocation) []*pageRun {
 	return a.runs
 }
 
-// shut closes the host memory that a task will read or write, and takes a snapshot of memory that cannot be closed. a
-// is the allocation at lo. mu is held.
-func (c *Checker) shut(t *task, a *allocation, lo, hi uintptr, write bool) {
-	if c.guard == nil || lo >= hi || !a.ofHost() || a.vanished {
-		return
-	}
-	want := readOnly
-	if write {
-		want = closed
-	}
-	if !c.on("host-write-in-flight") && !c.on("host-read-in-flight") {
+// closeFor closes the host memory that a task will read or write, and takes a snapshot of memory that cannot be closed.
+// a is the allocation at lo. mu is held.
+func (p *pages) closeFor(t *task, a *allocation, lo, hi uintptr, write bool) {
+	if p.guard == nil || !p.judged() || lo >= hi || !a.ofHost() || a.vanished {
 		return
 	}
 	left := lo // everything before left is closed or has a snapshot
-	for _, r := range c.runsOf(a) {
+	for _, r := range p.runsOf(a) {
 		if r.hi <= left || r.lo >= hi {
 			continue
 		}
 		first, end := max(left, r.lo), min(hi, r.hi)
 		if a.what == core.RegisteredMemory {
-			c.shutRegistered[a] = true
+			p.shutRegistered[a] = true
 		}
-		if !c.close(t, r, first, end, want) {
+		if !p.close(t, r, first, end, wanted(write)) {
 			break
 		}
-		c.sum(t, left, first, write)
+		p.snapshot(t, left, first, write)
 		left = end
 	}
-	c.sum(t, left, hi, write)
+	p.snapshot(t, left, hi, write)
 }
 
-// sum takes a snapshot of host memory that cannot be closed. mu is held.
-func (c *Checker) sum(t *task, lo, hi uintptr, write bool) {
-	if lo < hi && c.on("host-write-in-flight") {
-		t.sums = append(t.sums, sum{lo, uint64(hi - lo), c.guard.Sum(lo, uint64(hi-lo)), write})
+// wanted returns the state of pages that a task reads or writes.
+func wanted(write bool) uint8 {
+	if write {
+		return closed
+	}
+	return readOnly
+}
+
+// snapshot takes a snapshot of host memory that cannot be closed. mu is held.
+func (p *pages) snapshot(t *task, lo, hi uintptr, write bool) {
+	if lo < hi && p.report.on("host-write-in-flight") {
+		t.sums = append(t.sums, sum{lo, uint64(hi - lo), p.guard.Sum(lo, uint64(hi-lo)), write})
 	}
 }
 
 // close closes the pages of [lo, hi) at least as far as want, for t. It returns false if there are too many runs. mu is
 // held.
-func (c *Checker) close(t *task, r *pageRun, lo, hi uintptr, want uint8) bool {
+func (p *pages) close(t *task, r *pageRun, lo, hi uintptr, want uint8) bool {
 	first, last := r.page(lo), r.page(hi-1)
 	for i := first; i <= last; {
 		if r.state[i] >= want {
-			c.stayed(r, i)
+			p.stayed(r, i)
 			i++
 			continue
 		}
@@ -108,40 +131,34 @@ func (c *Checker) close(t *task, r *pageRun, lo, hi uintptr, want uint8) bool {
 		for j <= last && r.state[j] < want {
 			j++
 		}
-		if c.runs >= mostRuns {
-			c.note(fmt.Sprintf("more than %d runs of pages would have to be closed: the sources of further "+
+		if p.runs >= mostRuns {
+			p.report.note(fmt.Sprintf("more than %d runs of pages would have to be closed: the sources of further "+
 				"copies are compared with a snapshot instead", mostRuns))
 			return false
 		}
-		if !c.protect(r, i, j, want) {
+		if !p.protect(r, i, j, want) {
 			return false
 		}
-		c.shutWarm(t, r, i, j)
+		p.shutWarm(t, r, i, j)
 		i = j
 	}
 	return true
 }
 
 // protect sets the state of pages i to j, and counts the borders. mu is held.
-func (c *Checker) protect(r *pageRun, i, j int, state uint8) bool {
-	access := driver.ReadWrite
-	switch state {
-	case readOnly:
-		access = driver.ReadOnly
-	case closed:
-		access = driver.NoAccess
-	}
+func (p *pages) protect(r *pageRun, i, j int, state uint8) bool {
+	access := [...]driver.Access{open: driver.ReadWrite, readOnly: driver.ReadOnly, closed: driver.NoAccess}[state]
 	lo, hi := r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes
-	if err := c.guard.Protect(lo, hi, access); err != nil {
-		c.note(fmt.Sprintf("pages of host memory cannot be closed (%v): sources of copies are compared with a "+
+	if err := p.guard.Protect(lo, hi, access); err != nil {
+		p.report.note(fmt.Sprintf("pages of host memory cannot be closed (%v): sources of copies are compared with a "+
 			"snapshot instead", err))
 		return false
 	}
-	c.runs -= r.borders(i, j)
+	p.runs -= r.borders(i, j)
 	for k := i; k < j; k++ {
 		r.state[k] = state
 	}
-	c.runs += r.borders(i, j)
+	p.runs += r.borders(i, j)
 	return true
 }
 
@@ -156,55 +173,56 @@ func (r *pageRun) borders(i, j int) int {
 	return n
 }
 
-// dropPages forgets the pages of an allocation that is freed. mu is held.
-func (c *Checker) dropPages(a *allocation) {
-	c.dropEarly(a)
+// drop forgets the pages of an allocation that is freed. mu is held.
+func (p *pages) drop(a *allocation) {
+	p.dropEarly(a)
 	for _, r := range a.runs {
-		c.runs -= r.borders(0, len(r.state))
-		c.isolated -= r.isolated
+		p.runs -= r.borders(0, len(r.state))
+		p.isolated -= r.isolated
 	}
-	a.runs, a.asked = nil, true
-	delete(c.shutRegistered, a)
+	a.runs = []*pageRun{}
+	delete(p.shutRegistered, a)
 }
 
-// compare reports host memory of a task that differs from its snapshot. mu is held.
-func (c *Checker) compare(t *task) {
-	if t.calls != c.functions {
+// compare reports host memory of a task that differs from its snapshot. calls is the number of functions of the program
+// that have begun. mu is held.
+func (p *pages) compare(t *task, calls uint64) {
+	if t.calls != calls {
 		return // a function of the program may have written it in the order of its stream
 	}
 	for _, s := range t.sums {
-		if c.guard.Sum(s.lo, s.n) == s.value {
+		if p.guard.Sum(s.lo, s.n) == s.value {
 			continue
 		}
 		what := "the source"
 		if s.write {
 			what = "the destination"
 		}
-		if c.others(t, s) {
+		if p.changedByTask(t, s) {
 			continue // a copy wrote it: another rule
 		}
-		if a := c.find(s.lo); a != nil && a.vanished {
+		if a := p.ledger.find(s.lo); a != nil && a.vanished {
 			continue // the program has freed it, which was reported
 		}
-		c.report(draft{
+		p.report.add(draft{
 			rule: "host-write-in-flight", role: "found", offence: t.from, others: []other{{"submitted", t.from}},
-			lo: s.lo, hi: s.lo + uintptr(s.n), memory: c.find(s.lo),
-			summary: fmt.Sprintf("%s of %s was written while the copy was pending", what, c.task(t.from)),
+			lo: s.lo, hi: s.lo + uintptr(s.n), memory: p.ledger.find(s.lo),
+			summary: fmt.Sprintf("%s of %s was written while the copy was pending", what, p.report.task(t.from)),
 			advice: "These bytes were written between the submission and the synchronisation: leave the " +
 				"buffer alone, or use a second one.",
 		})
 	}
 }
 
-// others reports whether a task other than t has written bytes of s since t was submitted.
-func (c *Checker) others(t *task, s sum) bool {
-	p, _, _, _ := c.shadow.Pending(*t.known, false, s.lo, s.lo+uintptr(s.n))
-	return p != nil
+// changedByTask reports whether a task other than t has written bytes of s since t was submitted.
+func (p *pages) changedByTask(t *task, s sum) bool {
+	before, _, _, _ := p.judge.shadow.Pending(*t.known, false, s.lo, s.lo+uintptr(s.n))
+	return before != nil
 }
 
 // openAround opens all closed pages around page i at once, unless an access to them is in flight: the host is likely to
 // touch the others too. mu is held.
-func (c *Checker) openAround(a *allocation, r *pageRun, i int) bool {
+func (p *pages) openAround(a *allocation, r *pageRun, i int) bool {
 	first, last := i, i+1
 	for first > 0 && r.state[first-1] != open {
 		first--
@@ -212,19 +230,25 @@ func (c *Checker) openAround(a *allocation, r *pageRun, i int) bool {
 	for last < len(r.state) && r.state[last] != open {
 		last++
 	}
-	if _, busy := c.inFlight(*c.known, r.lo+uintptr(first)*pageBytes, r.lo+uintptr(last)*pageBytes, true); busy {
+	if p.busy(r.lo+uintptr(first)*pageBytes, r.lo+uintptr(last)*pageBytes) {
 		return false
 	}
-	c.warm(a, r, first, last)
-	return c.protect(r, first, last, open)
+	p.warm(a, r, first, last)
+	return p.protect(r, first, last, open)
+}
+
+// busy returns whether an access to [lo, hi) is in flight for the host. mu is held.
+func (p *pages) busy(lo, hi uintptr) bool {
+	_, found := p.judge.inFlight(nil, *p.judge.known, lo, hi, true)
+	return found
 }
 
 // level returns the state that accesses in flight demand of [lo, hi), for code with the clock known. mu is held.
-func (c *Checker) level(known clock, lo, hi uintptr) uint8 {
-	if _, found := c.inFlight(known, lo, hi, false); found {
+func (p *pages) level(skip func(*line) bool, known clock, lo, hi uintptr) uint8 {
+	if _, found := p.judge.inFlight(skip, known, lo, hi, false); found {
 		return closed
 	}
-	if _, found := c.inFlight(known, lo, hi, true); found {
+	if _, found := p.judge.inFlight(skip, known, lo, hi, true); found {
 		return readOnly
 	}
 	return open
@@ -232,36 +256,33 @@ func (c *Checker) level(known clock, lo, hi uintptr) uint8 {
 
 // openRegistered opens registered memory with no access in flight: system calls on it are seen only if the C library
 // makes them. mu is held.
-func (c *Checker) openRegistered() {
-	for a := range c.shutRegistered {
+func (p *pages) openRegistered() {
+	for a := range p.shutRegistered {
 		left := false
 		for _, r := range a.runs {
-			left = !c.openKnown(r) || left
+			left = !p.openKnown(r) || left
 		}
 		if !left {
-			delete(c.shutRegistered, a)
+			delete(p.shutRegistered, a)
 		}
 	}
 }
 
-// OpenKnown opens all host memory with no access in flight. The front end calls it before a system call whose memory it
-// does not know.
-func (c *Checker) OpenKnown() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
-		for _, r := range a.runs {
-			c.openKnown(r)
-		}
-		return true
-	})
+// learned opens what may be open now that the host knows more. mu is held.
+func (p *pages) learned() {
+	if len(p.shutRegistered) > 0 {
+		p.openRegistered()
+	}
+	if len(p.early) > 0 {
+		p.openEarly()
+	}
 }
 
 // openKnown opens the closed pages of a run that have no access in flight, as far as it can tell fast. It returns false
 // if some stay closed. mu is held.
-func (c *Checker) openKnown(r *pageRun) bool {
+func (p *pages) openKnown(r *pageRun) bool {
 	const few = 64
-	all, lent := true, isLent(c, r.lo)
+	all, lent := true, p.judge.backlog.isLent(r.lo)
 	for i := 0; i < len(r.state); {
 		j := i
 		for j < len(r.state) && r.state[j] != open {
@@ -272,13 +293,13 @@ func (c *Checker) openKnown(r *pageRun) bool {
 			continue
 		}
 		step := j - i
-		if _, busy := c.inFlight(*c.known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes, true); busy &&
-			step <= few {
+		if step <= few && p.busy(r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes) {
 			step = 1
 		}
 		for ; i < j; i += step {
 			lo := r.lo + uintptr(i)*pageBytes
-			if lent || c.level(*c.known, lo, lo+uintptr(step)*pageBytes) != open || !c.protect(r, i, i+step, open) {
+			if lent || p.level(nil, *p.judge.known, lo, lo+uintptr(step)*pageBytes) != open || !p.protect(r, i, i+step,
+				open) {
 				all = false
 			}
 		}

@@ -28,19 +28,19 @@ func closing(t *testing.T, options ...func(*Options)) (*program, *caller) {
 }
 
 // counted checks the number of borders.
-func (p *program) counted() {
+func (p *scene) counted() {
 	p.t.Helper()
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	n := 0
-	p.c.memory.Scan(func(_ uintptr, a *allocation) bool {
+	p.c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
 		for _, r := range a.runs {
 			n += r.borders(0, len(r.state))
 		}
 		return true
 	})
-	if n != p.c.runs {
-		p.t.Errorf("%d borders are counted, there are %d", p.c.runs, n)
+	if n != p.c.pages.runs {
+		p.t.Errorf("%d borders are counted, there are %d", p.c.pages.runs, n)
 	}
 }
 
@@ -61,8 +61,8 @@ func faults(addr uintptr, write bool) (yes bool) {
 	return false
 }
 
-// pages returns the states of n pages: x closed, r read-only, - open.
-func pages(addr core.Addr, n int) string {
+// pageStates returns the states of n pages: x closed, r read-only, - open.
+func pageStates(addr core.Addr, n int) string {
 	var b strings.Builder
 	for i := range core.Addr(n) {
 		switch at := addr + i*pageBytes; {
@@ -78,9 +78,9 @@ func pages(addr core.Addr, n int) string {
 }
 
 // are checks the states of pages.
-func (p *program) are(what string, addr core.Addr, want string) {
+func (p *scene) are(what string, addr core.Addr, want string) {
 	p.t.Helper()
-	if got := pages(addr, len(want)); got != want {
+	if got := pageStates(addr, len(want)); got != want {
 		p.t.Errorf("%s: pages are %s, want %s", what, got, want)
 	}
 }
@@ -214,17 +214,17 @@ func guarded(g *guarding) func(*Options) {
 }
 
 // sums returns the ranges, relative to base, with snapshots for the pending task of a stream.
-func (p *program) sums(s core.Handle, task int, base core.Addr) string {
+func (p *scene) sums(s core.Handle, task int, base core.Addr) string {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	var list []string
-	for _, x := range p.c.byStream[p.numberLocked(s)].waiting[task].sums {
+	for _, x := range p.c.schedule.byStream[p.numberLocked(s)].waiting[task].sums {
 		list = append(list, fmt.Sprintf("%d+%d", x.lo-base, x.n))
 	}
 	return strings.Join(list, " ")
 }
 
-func (p *program) numberLocked(s core.Handle) int32 { return p.c.handles[uintptr(s)].r.Number }
+func (p *scene) numberLocked(s core.Handle) int32 { return p.c.ledger.handles[uintptr(s)].r.Number }
 
 // TestSeveralRuns proves that if memory can be closed only in parts, the rest has snapshots, which find a write.
 func TestSeveralRuns(t *testing.T) {

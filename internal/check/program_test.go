@@ -24,7 +24,7 @@ import (
 
 // TestMain ignores lookAfter: it ends at its next tick, for which programs with a long patience do not wait.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("ropeway/internal/check.(*Checker).lookAfter.func1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("ropeway/internal/check.(*schedule).lookAfter.func1"))
 }
 
 // keeper is a sink that keeps everything.
@@ -54,16 +54,21 @@ func (k *keeper) End(e finding.End)           { k.with(func() { k.end = &e }) }
 // program builds a checked program. Its helpers count as part of the product: stacks begin with their callers.
 type program struct {
 	*core.Thread
-	t      testing.TB
-	c      *Checker
+	scene
 	rt     *core.Runtime
 	guard  driver.Guard
-	kept   *keeper
-	fixed  bool           // the mistake is not made
-	lines  map[string]int // lines of callers of this file, by what happens there
-	undo   []undo
+	fixed  bool        // the mistake is not made
 	binary core.Handle // binary loaded last
 	ended  bool
+}
+
+// scene is what a test sees of a program.
+type scene struct {
+	t     testing.TB
+	c     *Checker
+	kept  *keeper
+	lines map[string]int // lines of callers of this file, by what happens there
+	undo  []undo
 }
 
 type undo struct {
@@ -91,7 +96,7 @@ func beginOn(t testing.TB, name string, options ...func(*Options)) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{t: t, kept: &keeper{}, lines: map[string]int{}}
+	p := &program{scene: scene{t: t, kept: &keeper{}, lines: map[string]int{}}}
 	o := Options{Driver: d, Sink: p.kept, Patience: hang}
 	for _, f := range options {
 		f(&o)
@@ -126,7 +131,7 @@ func (p *program) finish() {
 	}
 }
 
-func (p *program) ok(err *core.Error) {
+func (p *scene) ok(err *core.Error) {
 	p.t.Helper()
 	if err != nil {
 		p.t.Fatal(err)
@@ -143,18 +148,18 @@ func (p *program) refused(err *core.Error) {
 }
 
 // here records that something happens in the next line.
-func (p *program) here(what string) {
+func (p *scene) here(what string) {
 	_, _, line, _ := runtime.Caller(1)
 	p.lines[what] = line + 1
 }
 
 // gone records that the program releases something by itself.
-func (p *program) gone(name uintptr) uintptr {
+func (p *scene) gone(name uintptr) uintptr {
 	p.undo = slices.DeleteFunc(p.undo, func(u undo) bool { return u.name == name })
 	return name
 }
 
-func (p *program) later(name uintptr, f func() *core.Error) { p.undo = append(p.undo, undo{name, f}) }
+func (p *scene) later(name uintptr, f func() *core.Error) { p.undo = append(p.undo, undo{name, f}) }
 
 func (p *program) stream() (s core.Handle) {
 	p.ok(p.CreateStream(&s))
@@ -213,7 +218,7 @@ func (p *program) pinned(n uint64) (a core.Addr) {
 }
 
 // mapped is ordinary memory on pages of its own.
-func (p *program) mapped(n int) core.Addr {
+func (p *scene) mapped(n int) core.Addr {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		p.t.Fatal(err)
@@ -265,14 +270,14 @@ func (p *program) reads(addr core.Addr, n uint64)  { p.c.Judge(p.Thread, addr, n
 func (p *program) writes(addr core.Addr, n uint64) { p.c.Judge(p.Thread, addr, n, true) }
 
 // findings returns the findings so far.
-func (p *program) findings() []*finding.Finding {
+func (p *scene) findings() []*finding.Finding {
 	p.kept.mu.Lock()
 	defer p.kept.mu.Unlock()
 	return slices.Clone(p.kept.list)
 }
 
 // silent checks that there is no finding.
-func (p *program) silent() {
+func (p *scene) silent() {
 	p.t.Helper()
 	for _, f := range p.findings() {
 		p.t.Errorf("found %s", show(f))
@@ -280,7 +285,7 @@ func (p *program) silent() {
 }
 
 // only checks that there is one finding, of a rule.
-func (p *program) only(rule string) *finding.Finding {
+func (p *scene) only(rule string) *finding.Finding {
 	p.t.Helper()
 	list := p.findings()
 	if len(list) != 1 || list[0].Rule != rule {
@@ -310,7 +315,7 @@ func at(s finding.Site) (task string, line int) {
 }
 
 // has checks that a site is on the line recorded for its place, and has the role given.
-func (p *program) has(f *finding.Finding, s finding.Site, role, where string) {
+func (p *scene) has(f *finding.Finding, s finding.Site, role, where string) {
 	p.t.Helper()
 	_, line := at(s)
 	if s.Role != role || line != p.lines[where] {

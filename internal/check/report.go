@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/finding"
+	"ropeway/internal/symbol"
 )
 
 // mostKept limits the number of different findings.
@@ -14,12 +15,59 @@ const mostKept = 10_000
 // drop is a sink that drops everything.
 type drop struct{}
 
-func (drop) Start(finding.Start)       {}
-func (drop) Finding(*finding.Finding)  {}
-func (drop) Note(string)               {}
-func (drop) Fired(finding.Shot)        {}
+func (drop) Start(finding.Start) {}
+
+func (drop) Finding(*finding.Finding) {}
+
+func (drop) Note(string) {}
+
+func (drop) Fired(finding.Shot) {}
+
 func (drop) Unclosed(*finding.Finding) {}
-func (drop) End(finding.End)           {}
+
+func (drop) End(finding.End) {}
+
+// report has the findings and what they are made of: it folds equal ones, names calls and tasks, and remembers calls
+// that failed, from which others follow. Checker.mu guards it.
+type report struct {
+	sink     Sink
+	front    FrontEnd // nil: a Go program, or a test
+	off      map[string]bool
+	seed     uint64
+	server   *int             // in a pod: see finding.Finding
+	language finding.Language // of the program, unless an interpreter is in it
+	stacks   stacks
+	symbols  *symbol.Table
+
+	kept    []*finding.Finding
+	folded  map[foldKey]int // indices of kept
+	alike   map[string]int  // the same by finding.Key
+	noted   map[string]bool
+	drafts  uint64 // findings made, folded and dropped ones included
+	telling int    // more than 0: the program prints new findings itself
+	told    []int  // counts of kept at the last call of News
+	ended   bool
+	held    *[]draft // holds back findings about a call that may be refused; nil: none
+	tiring  bool     // the last finding has been reported often
+
+	failures    []failure             // the last calls that failed
+	failedTasks []origin              // the last tasks that failed
+	blamed      map[taskName]struct{} // tasks with findings
+}
+
+func newReport(o Options) *report {
+	r := &report{sink: o.Sink, off: o.Off, seed: o.Seed, symbols: symbol.New(), folded: map[foldKey]int{},
+		alike: map[string]int{}, noted: map[string]bool{}}
+	if r.sink == nil {
+		r.sink = drop{}
+	}
+	if f := o.Driver.Caps().Fabric; f != nil {
+		server, _ := f.Server()
+		r.server = &server
+	}
+	r.sink.Start(finding.Start{Process: os.Getpid(), Command: os.Args, Seed: o.Seed, Depth: o.Depth})
+	return r
+}
 
 // foldKey is the identity of a finding: findings with equal keys are reported as one.
 type foldKey struct {
@@ -60,56 +108,56 @@ type other struct {
 }
 
 // on reports whether a rule is enabled.
-func (c *Checker) on(rule string) bool { return !c.off[rule] }
+func (r *report) on(rule string) bool { return !r.off[rule] }
 
-// report sends a finding to the sink, or counts it if an equal one was reported before. mu is held.
-func (c *Checker) report(d draft) {
-	if c.held != nil {
-		*c.held = append(*c.held, d)
+// add sends a finding to the sink, or counts it if an equal one was reported before. Checker.mu is held.
+func (r *report) add(d draft) {
+	r.drafts++
+	if r.held != nil {
+		*r.held = append(*r.held, d)
 		return
 	}
-	if c.ended || c.off[d.rule] || d.offence.site != nil && d.offence.site.ignored {
+	if r.ended || r.off[d.rule] || d.offence.site != nil && d.offence.site.ignored {
 		return
 	}
-	c.blame(d.offence)
-	c.nameCaptured(&d)
+	r.blame(d.offence)
+	r.nameCaptured(&d)
 	key := foldKey{rule: d.rule, here: stackOf(d.offence), within: capturedIn(d.others), detail: d.detail}
 	if len(d.others) > 0 {
 		key.there = stackOf(d.others[0].from)
 	}
-	if i, ok := c.folded[key]; ok {
-		c.again(i)
+	if i, ok := r.folded[key]; ok {
+		r.repeat(i)
 		return
 	}
-	if len(c.counts) >= mostKept {
-		c.note(fmt.Sprintf("there are more than %d different findings; the others are not reported", mostKept))
+	if len(r.kept) >= mostKept {
+		r.note(fmt.Sprintf("there are more than %d different findings; the others are not reported", mostKept))
 		return
 	}
-	f := c.finding(d)
+	f := r.finding(d)
 	// Stacks may differ and still read alike: the instructions of one memcpy.
 	same := f.Key() + d.detail
-	if i, ok := c.alike[same]; ok {
-		c.folded[key] = i
-		c.again(i)
+	if i, ok := r.alike[same]; ok {
+		r.folded[key] = i
+		r.repeat(i)
 		return
 	}
-	c.folded[key], c.alike[same] = len(c.counts), len(c.counts)
-	c.counts = append(c.counts, 1)
-	c.kept = append(c.kept, f)
-	c.tiring = false
-	f.Told = c.telling > 0
-	c.sink.Finding(f)
+	r.folded[key], r.alike[same] = len(r.kept), len(r.kept)
+	r.kept = append(r.kept, f)
+	r.tiring = false
+	f.Told = r.telling > 0
+	r.sink.Finding(f)
 }
 
-// finding makes a finding of a draft, with its names. mu is held.
-func (c *Checker) finding(d draft) *finding.Finding {
-	rule, l := finding.ByName(d.rule), c.languageOf(d.offence)
+// finding makes a finding of a draft, with its names. Checker.mu is held.
+func (r *report) finding(d draft) *finding.Finding {
+	rule, l := finding.ByName(d.rule), r.languageOf(d.offence)
 	if d.offence.site == nil && len(d.others) > 0 {
-		l = c.languageOf(d.others[0].from)
+		l = r.languageOf(d.others[0].from)
 	}
 	f := &finding.Finding{
 		Rule: d.rule, Severity: rule.Severity, Summary: l.Text(d.summary), Advice: rule.AdviceIn(l),
-		Offence: c.at(d.role, d.offence), Seed: c.seed, Process: os.Getpid(), Server: c.server, Count: 1,
+		Offence: r.at(d.role, d.offence), Seed: r.seed, Process: os.Getpid(), Server: r.server, Count: 1,
 		Code: int32(d.code),
 	}
 	if d.advice != "" {
@@ -125,43 +173,42 @@ func (c *Checker) finding(d draft) *finding.Finding {
 		if by := d.offence; o.role == d.role && by.task != 0 && o.from.site == by.site && o.from.task == by.task {
 			continue // two tasks of one run of a model
 		}
-		s := c.at(o.role, o.from)
+		s := r.at(o.role, o.from)
 		if i < len(d.times) && d.times[i] > 1 {
 			s.Count, s.Thread = d.times[i], 0 // the calls may be of many threads
 		}
 		f.Others = append(f.Others, s)
 	}
 	if d.calls {
-		f.Summary = fmt.Sprintf(f.Summary, c.nameCall(d.offence, &f.Offence),
-			c.nameCall(d.others[0].from, &f.Others[0]))
+		f.Summary = fmt.Sprintf(f.Summary, r.nameCall(d.offence, &f.Offence),
+			r.nameCall(d.others[0].from, &f.Others[0]))
 	}
 	if a := d.memory; a != nil {
 		if d.role != "allocated" {
-			f.Others = append(f.Others, c.at("allocated", a.by))
+			f.Others = append(f.Others, r.at("allocated", a.by))
 		}
 		if a.freed {
-			f.Others = append(f.Others, c.at("freed", a.freedBy))
+			f.Others = append(f.Others, r.at("freed", a.freedBy))
 		}
 	}
 	if d.hi > d.lo {
-		f.Bytes = c.bytes(d.lo, d.hi, d.memory)
+		f.Bytes = bytesAt(d.lo, d.hi, d.memory)
 	}
 	return f
 }
 
-// again counts a finding that was reported before. mu is held.
-func (c *Checker) again(i int) {
-	c.counts[i]++
-	c.kept[i].Count++
-	c.tiring = c.counts[i] >= often
+// repeat counts a finding that was reported before. Checker.mu is held.
+func (r *report) repeat(i int) {
+	r.kept[i].Count++
+	r.tiring = r.kept[i].Count >= often
 }
 
 // often is the number of times that a mistake is found before pages are left open because of it, so that a loop
 // proceeds.
 const often = 256
 
-// bytes describes a range of memory.
-func (c *Checker) bytes(lo, hi uintptr, a *allocation) *finding.Bytes {
+// bytesAt describes a range of memory.
+func bytesAt(lo, hi uintptr, a *allocation) *finding.Bytes {
 	b := &finding.Bytes{Address: uint64(lo), Length: uint64(hi - lo)}
 	if a != nil {
 		b.Offset = int64(lo - a.start)
@@ -178,25 +225,44 @@ func stackOf(o origin) *stack {
 	return o.site.stack
 }
 
-// note reports a limitation of this run, once. mu is held.
-func (c *Checker) note(text string) {
-	if !c.noted[text] {
-		c.noted[text] = true
-		c.sink.Note(text)
+// note reports a limitation of this run, once. Checker.mu is held.
+func (r *report) note(text string) {
+	if !r.noted[text] {
+		r.noted[text] = true
+		r.sink.Note(text)
 	}
 }
 
-// end sends the summary, once.
-func (c *Checker) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return
+// nameCaptured adds the captured calls of tasks of models to a finding. Checker.mu is held.
+func (r *report) nameCaptured(d *draft) {
+	var last *site
+	add := func(from origin, lo, hi uintptr, how string) {
+		m := from.is().model
+		if m == nil || lo == hi || d.calls {
+			return
+		}
+		if t := m.touching(lo, hi, how); t != nil && t.from.site != last {
+			last = t.from.site
+			d.others = append(d.others, other{"captured", t.from})
+		}
 	}
-	c.ended = true
-	e := finding.End{Counts: c.counts, Tasks: c.tasks, Calls: c.calls.Load()}
-	for _, i := range c.inject {
-		e.Injected = append(e.Injected, i.Shot())
+	list := d.others
+	if w := d.whole; w.hi > w.lo {
+		add(d.offence, w.lo, w.hi, d.does)
+	} else {
+		add(d.offence, d.lo, d.hi, d.does)
 	}
-	c.sink.End(e)
+	for _, o := range list {
+		add(o.from, d.lo, d.hi, d.did)
+	}
+}
+
+// capturedIn returns the stack of the first captured call that a finding names, or nil.
+func capturedIn(list []other) *stack {
+	for _, o := range list {
+		if o.role == "captured" {
+			return stackOf(o.from)
+		}
+	}
+	return nil
 }

@@ -1,45 +1,83 @@
 package check
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
 )
 
-// called counts a call of the program: it postpones the work that no call waits for.
-func (c *Checker) called() { c.calls.Add(1) }
+// schedule decides when work runs: it holds tasks back in queues until a call waits for them, and knows what they wait
+// for. It asks pages to close the memory of a task when it is submitted, and judge to judge it when it runs.
+// Checker.mu guards it, and is released while a task runs.
+type schedule struct {
+	*lock
+	report *report
+	ledger *ledger
+	judge  *judge
+	pages  *pages
+	inject injections
 
-// changed wakes all sleepers. mu is held.
-func (c *Checker) changed() { c.waiters.WakeAll() }
+	seed     uint64        // immutable
+	depth    int           // immutable
+	patience time.Duration // immutable
+	start    time.Time     // immutable
+	rng      *rand.Rand
+
+	queues    []*queue
+	byStream  map[int32]*queue
+	pending   int // tasks submitted and not run
+	waiters   hostqueue.Waiters
+	unused    []*task
+	served    []*serving // kernels that run, oldest first
+	functions uint64     // number of functions of the program that have begun
+	waits     waits
+
+	calls  atomic.Uint64 // calls of the program; each postpones the work that no call waits for
+	wanted atomic.Int32  // threads that wait for functions of streams
+	ticker atomic.Bool   // a goroutine runs work that no call waits for
+}
+
+func newSchedule(o Options, p *pages) *schedule {
+	s := &schedule{lock: p.lock, report: p.report, ledger: p.ledger, judge: p.judge, pages: p, seed: o.Seed,
+		inject: injections{report: p.report, ledger: p.ledger}, depth: o.Depth, patience: o.Patience,
+		start: time.Now(), rng: rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)), byStream: map[int32]*queue{},
+		waits: waits{}}
+	for i := range o.Inject {
+		s.inject.list = append(s.inject.list, &o.Inject[i])
+	}
+	return s
+}
 
 // sleep waits for a change, and returns false at the limit. mu is held, but released while it waits.
-func (c *Checker) sleep(l hostqueue.Limit) bool {
-	w := c.waiters.Add()
-	c.mu.Unlock()
-	defer c.mu.Lock()
-	return w.Sleep(l, &c.mu, &c.waiters)
+func (s *schedule) sleep(l hostqueue.Limit) bool {
+	w := s.waiters.Add()
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	return w.Sleep(l, &s.mu, &s.waiters)
 }
 
 // until runs tasks until done returns true, and returns false at the timeout or when cancel is closed. from returns the
 // queue that done depends on, or nil. mu is held, but released while it waits.
-func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
-	l, b := hostqueue.LimitOf(timeout, cancel), bound{cancel: cancel}
+func (s *schedule) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
+	l, b := hostqueue.LimitOf(timeout, cancel), bound{cancel: cancel, done: done, from: from}
 	if timeout > 0 {
 		b.until = time.Now().Add(timeout)
 	}
 	for !done() {
 		q := from()
-		if q != nil && c.advanceWithin(q, b) {
+		if q != nil && s.advance(q, b) {
 			continue
 		}
 		if done() {
 			break
 		}
-		c.waits.blocked(c, q, timeout > 0)
-		if !c.sleep(l) {
+		s.waits.blocked(s, q, timeout > 0)
+		if !s.sleep(l) {
 			return done()
 		}
 	}
@@ -50,6 +88,9 @@ func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func
 type bound struct {
 	until  time.Time       // zero: patience
 	cancel <-chan struct{} // ends the wait when it is closed; may be nil
+	done   func() bool     // see until; nil: the call waits for no more than one task
+	from   func() *queue
+	by     *helper // not nil: the caller is the goroutine of a helper
 }
 
 // left returns the time left to wait; it may be negative.
@@ -62,13 +103,13 @@ func (b bound) left(patience time.Duration) time.Duration {
 
 // needed returns the queue whose head must run so that q proceeds: q, or one that opens what q waits for. It returns
 // nil if nothing can run because q waits for the host or for a task that is running. mu is held.
-func (c *Checker) needed(q *queue) *queue {
+func (s *schedule) needed(q *queue) *queue {
 	var seen []*queue
-	return c.neededBy(q, &seen)
+	return s.neededBy(q, &seen)
 }
 
 // neededBy is needed for a queue that those in seen wait for. mu is held.
-func (c *Checker) neededBy(q *queue, seen *[]*queue) *queue {
+func (s *schedule) neededBy(q *queue, seen *[]*queue) *queue {
 	if q.running != 0 || len(q.waiting) == 0 || slices.Contains(*seen, q) {
 		return nil
 	}
@@ -76,8 +117,8 @@ func (c *Checker) neededBy(q *queue, seen *[]*queue) *queue {
 		return q
 	}
 	*seen = append(*seen, q)
-	for _, o := range c.openers(q.waiting[0]) {
-		if n := c.neededBy(o, seen); n != nil {
+	for _, o := range s.openers(q.waiting[0]) {
+		if n := s.neededBy(o, seen); n != nil {
 			return n
 		}
 	}
@@ -91,7 +132,7 @@ func (q *queue) blocked() bool {
 	case driver.OpAwait:
 		over = t.op.Flag.(*flag).ready()
 	case driver.OpWaitCond:
-		over = q.c.pass(t)
+		over = q.s.gateOpen(t)
 	default:
 		return false
 	}
@@ -106,7 +147,7 @@ func (q *queue) blocked() bool {
 }
 
 // openers returns the queues that may open what t, a head, waits for. mu is held.
-func (c *Checker) openers(t *task) []*queue {
+func (s *schedule) openers(t *task) []*queue {
 	if t.op.Kind == driver.OpAwait {
 		return t.op.Flag.(*flag).setters
 	}
@@ -116,94 +157,156 @@ func (c *Checker) openers(t *task) []*queue {
 	if t.op.N == 0 {
 		return nil
 	}
-	return c.writers(t.word())
+	return s.writers(t.polled())
 }
 
 // expire ends the wait of task n, whose time is up.
 func (q *queue) expire(n uint64) {
-	q.c.mu.Lock()
-	defer q.c.mu.Unlock()
+	q.s.mu.Lock()
+	defer q.s.mu.Unlock()
 	if q.running == 0 && len(q.waiting) > 0 && q.waiting[0].n == n && q.timer != nil {
 		q.expired = true
-		q.c.changed()
+		q.s.waiters.WakeAll()
 	}
 }
 
 // advance runs one task: the head that q needs or, drawn from the seed, one that is not ordered with it. It returns
-// false if there is none. mu is held, but released while the task runs.
-func (c *Checker) advance(q *queue) bool { return c.advanceWithin(q, bound{}) }
-
-// advanceWithin is advance for a call whose wait b limits. mu is held, but released while the task runs.
-func (c *Checker) advanceWithin(q *queue, b bound) bool {
-	n := c.needed(q)
+// false if there is none. b limits the wait of the call. mu is held, but released while the task runs.
+func (s *schedule) advance(q *queue, b bound) bool {
+	n := s.needed(q)
 	if n == nil {
 		return false
 	}
-	if c.seed != 0 && c.rng.IntN(2) == 0 {
-		n = c.any()
+	if s.seed != 0 && s.rng.IntN(2) == 0 {
+		n = s.anyReady()
 	}
-	c.step(n, b)
+	s.step(n, b)
 	return true
 }
 
-// any returns a queue that can run, drawn from the seed; there must be one. mu is held.
-func (c *Checker) any() *queue {
+// anyReady returns a queue that can run, drawn from the seed; there must be one. mu is held.
+func (s *schedule) anyReady() *queue {
 	var ready []*queue
-	for _, q := range c.queues {
+	for _, q := range s.queues {
 		if q.running == 0 && len(q.waiting) > 0 && !q.blocked() {
 			ready = append(ready, q)
 		}
 	}
-	return ready[c.rng.IntN(len(ready))]
+	return ready[s.rng.IntN(len(ready))]
 }
 
 // step runs the head of q, which must not be blocked. A function of the program or a kernel may not end: step starts it
 // and waits for it within b and patience. Usually it ends by then, and its accesses are judged before those of the next
 // task; otherwise it is left running. mu is held, but released while the task runs.
-func (c *Checker) step(q *queue, b bound) {
+func (s *schedule) step(q *queue, b bound) {
 	t := q.waiting[0]
 	q.waiting[0] = nil
 	q.waiting = q.waiting[1:]
-	c.pending--
-	q.running, q.current = t.n, t
+	s.pending--
+	q.running, q.current, q.born, q.play = t.n, t, t.born, t.play
 	q.clock.Join(*t.known)
 	if m := q.model.root(); m != nil && m.before != nil {
 		q.clock.Join(*m.before)
 	}
 	expired := q.expired
 	q.stopTimer()
-	c.delist(t)
+	t.delist()
 	if q.events.Ran != nil {
 		q.began = q.events.Now()
 	}
 	if t.op.Kind == driver.OpHostFunc {
 		q.calling = true
 		if t.launches() {
-			c.compare(t)
+			s.pages.compare(t, s.functions)
 		} else {
-			c.learnOf(q, t.n-1) // the function may use the results of earlier tasks
+			s.judge.learnOf(q.line, t.n-1) // the function may use the results of earlier tasks
 		}
-		c.functions++
-		go q.call(t)
-		n := t.n
-		if left := b.left(c.patience); left > 0 {
-			c.until(left, b.cancel, func() bool { return q.running != n }, func() *queue { return nil })
-		}
+		s.functions++
+		s.runFunction(q, t, b)
 		return
 	}
 	if t.op.Launch != nil && t.fails == nil {
-		c.launch(q, t, b)
+		s.launch(q, t, b)
 		return
 	}
-	q.finish(t, c.exec(q, t, expired))
+	q.finish(t, s.exec(q, t, expired))
 }
 
-// call runs a function of the program. The queue proceeds even if the function ends its goroutine.
-func (q *queue) call(t *task) {
+// runFunction starts a function of the program, and waits for it within b and patience. mu is held, but released while
+// the function runs.
+func (s *schedule) runFunction(q *queue, t *task, b bound) {
+	left := b.left(s.patience)
+	switch n := t.n; {
+	case left <= 0:
+		go q.run(t)
+	case b.by != nil:
+		b.by.began = time.Now()
+		s.mu.Unlock()
+		defer s.mu.Lock()
+		q.run(t)
+	case b.done == nil:
+		go q.run(t)
+		s.until(left, b.cancel, func() bool { return q.running != n }, func() *queue { return nil })
+	default:
+		h := &helper{bound: b, began: time.Now(), back: make(chan struct{})}
+		go h.help(q, t)
+		h.await(s)
+	}
+}
+
+// helper is a goroutine that runs a function of the program for a call that waits, and then the other tasks that the
+// call needs: handing each function to a goroutine and back would take longer than most functions. The call takes over
+// again when a function has run for longer than patience.
+type helper struct {
+	bound               // of the call
+	began time.Time     // when the last function began
+	gone  bool          // the call has taken over
+	back  chan struct{} // closed when the goroutine has stopped
+}
+
+// help runs t, a function, and then tasks for the call. Functions may end the goroutine.
+func (h *helper) help(q *queue, t *task) {
+	defer close(h.back)
+	q.run(t)
+	s := q.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := h.bound
+	for b.by = h; !h.gone && !h.done(); {
+		if next := h.from(); next == nil || !s.advance(next, b) {
+			return
+		}
+	}
+}
+
+// await waits for the goroutine, until the call has to take over. mu is held, but released while it waits.
+func (h *helper) await(s *schedule) {
+	timer := time.NewTimer(h.left(s.patience))
+	defer timer.Stop()
+	for !h.gone {
+		s.mu.Unlock()
+		select {
+		case <-h.back:
+			s.mu.Lock()
+			return
+		case <-h.cancel:
+			s.mu.Lock()
+			h.gone = true
+		case <-timer.C:
+			s.mu.Lock()
+			left := h.left(s.patience - time.Since(h.began))
+			h.gone = left <= 0
+			timer.Reset(left)
+		}
+	}
+}
+
+// run runs a function of the program. The queue proceeds even if the function ends its goroutine.
+func (q *queue) run(t *task) {
 	defer func() {
-		q.c.mu.Lock()
-		defer q.c.mu.Unlock()
-		q.finish(t, q.c.failure(t))
+		q.s.mu.Lock()
+		defer q.s.mu.Unlock()
+		q.finish(t, q.s.inject.failure(t))
 	}()
 	if t.fails != nil {
 		return
@@ -211,15 +314,15 @@ func (q *queue) call(t *task) {
 	// Faults are attributed by thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer q.c.serve(systemThread(), &serving{q: q, n: t.n, task: t.from.task})()
+	defer q.s.serve(systemThread(), &serving{line: q.line, n: t.n, from: t.from})()
 	t.op.Fn()
 }
 
 // exec carries t out. mu is held, but released while memory moves.
-func (c *Checker) exec(q *queue, t *task, expired bool) error {
+func (s *schedule) exec(q *queue, t *task, expired bool) error {
 	switch t.op.Kind {
 	case driver.OpSet:
-		q.clock.Raise(q.line, t.n)
+		q.clock.Raise(q.id, t.n)
 		t.op.Flag.(*flag).raise(q.clock)
 	case driver.OpClear:
 		f := t.op.Flag.(*flag)
@@ -237,69 +340,71 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 			return driver.ErrTimeout
 		}
 	case driver.OpWaitCond:
-		return c.goPast(q, t)
+		return s.endGate(q, t)
 	case driver.OpFunc:
 		if t.frees != nil {
-			c.goes(q, t)
+			s.freePooled(q, t)
 		}
-		o := c.hand(q, t)
-		c.mu.Unlock()
+		o := s.signal(q, t)
+		s.mu.Unlock()
 		t.op.Fn()
-		c.mu.Lock()
-		c.look(o)
+		s.mu.Lock()
+		s.askGates(o)
 	case driver.OpFail:
 		return t.op.Err
 	default:
-		return c.move(q, t)
+		return s.move(q, t)
 	}
-	return c.failure(t)
+	return s.inject.failure(t)
 }
 
 // move judges and carries out a task that touches memory and is not a kernel. mu is held, but released while memory
 // moves.
-func (c *Checker) move(q *queue, t *task) error {
+func (s *schedule) move(q *queue, t *task) error {
 	if t.fails != nil {
 		if t.op.Segs != nil {
 			t.op.Segs.Release()
 			t.op.Segs = nil
 		}
-		return c.failure(t)
+		return s.inject.failure(t)
 	}
-	o := c.hand(q, t)
-	c.judgeRun(q, t)
-	if s := t.op.Segs; s != nil && c.seed != 0 {
-		c.rng.Shuffle(len(s.List), func(i, j int) { s.List[i], s.List[j] = s.List[j], s.List[i] })
+	o := s.signal(q, t)
+	s.pages.compare(t, s.functions)
+	s.judge.runs(&t.work)
+	if segs := t.op.Segs; segs != nil && s.seed != 0 {
+		s.rng.Shuffle(len(segs.List), func(i, j int) { segs.List[i], segs.List[j] = segs.List[j], segs.List[i] })
 	}
 	op := t.op
 	op.Done, q.failure = nil, nil
-	c.mu.Unlock()
+	s.mu.Unlock()
 	q.inner.Submit(op)
 	q.inner.Wait(0, nil)
-	c.mu.Lock()
+	s.mu.Lock()
 	t.op.Segs = nil // the queue below has released it
-	c.look(o)
+	s.askGates(o)
 	return q.failure
 }
 
 // finish ends t. It reports a failure before the next task runs. Checker.mu is held, but released while it reports.
 func (q *queue) finish(t *task, err error) {
-	c := q.c
+	s := q.s
 	if err != nil {
-		c.failedTasks = keepLast(c.failedTasks, t.from)
+		s.report.failedTasks = keepLast(s.report.failedTasks, t.from)
 	}
 	if q.events.Ran != nil || err != nil || t.op.Segs != nil || t.op.Launch != nil || t.op.Done != nil {
 		began := q.began
-		c.mu.Unlock()
+		s.mu.Unlock()
 		hostqueue.Finish(&q.events, &t.op, began, err)
-		c.mu.Lock()
+		s.mu.Lock()
 	}
 	if t.launches() {
-		c.joinModel(&q.clock, t.from.is().model)
+		m := t.from.is().model
+		s.joinRun(&q.clock, func(o *queue) bool { return o.model.within(m.id) })
 	}
-	q.clock.Raise(q.line, t.n)
+	q.clock.Raise(q.id, t.n)
 	q.running, q.current, q.calling = 0, nil, false
-	c.recycle(t)
-	c.changed()
+	s.recycle(t)
+	s.waiters.WakeAll()
 }
 
 // ticks divides patience: lookAfter looks for work this often. While a thread waits for functions, it runs work after
@@ -307,25 +412,25 @@ func (q *queue) finish(t *task, err error) {
 const ticks = 25
 
 // lookAfter starts a goroutine that runs the work no call waits for, after a time without calls of the program.
-func (c *Checker) lookAfter() {
-	if c.ticker.Load() || !c.ticker.CompareAndSwap(false, true) {
+func (s *schedule) lookAfter() {
+	if s.ticker.Load() || !s.ticker.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
 		quiet := 0 // ticks without a call
-		for last := c.calls.Load(); ; {
-			time.Sleep(c.patience / ticks)
-			c.mu.Lock()
-			if now := c.calls.Load(); now != last {
+		for last := s.calls.Load(); ; {
+			time.Sleep(s.patience / ticks)
+			s.mu.Lock()
+			if now := s.calls.Load(); now != last {
 				last, quiet = now, 0
-			} else if quiet++; quiet >= ticks || c.wanted.Load() > 0 {
-				c.runAll()
+			} else if quiet++; quiet >= ticks || s.wanted.Load() > 0 {
+				s.runAll()
 			}
-			over := c.pending == 0
+			over := s.pending == 0
 			if over {
-				c.ticker.Store(false)
+				s.ticker.Store(false)
 			}
-			c.mu.Unlock()
+			s.mu.Unlock()
 			if over {
 				return
 			}
@@ -334,53 +439,28 @@ func (c *Checker) lookAfter() {
 }
 
 // runAll runs all tasks that can run, in an order drawn from the seed. mu is held, but released while a task runs.
-func (c *Checker) runAll() {
-	for ran := true; ran && c.pending > 0; {
+func (s *schedule) runAll() {
+	for ran := true; ran && s.pending > 0; {
 		ran = false
-		for _, q := range append([]*queue(nil), c.queues...) {
-			ran = c.advance(q) || ran
+		for _, q := range append([]*queue(nil), s.queues...) {
+			ran = s.advance(q, bound{}) || ran
 		}
 	}
 }
 
-// learn adds by to what the host knows to be complete. mu is held.
-func (c *Checker) learn(by clock) {
-	if c.known.Covers(by) {
-		return
-	}
-	k := c.known.Clone()
-	k.Join(by)
-	c.know(k)
-}
-
-// know replaces what the host knows, and counts a mark for each line that has progressed. mu is held.
-func (c *Checker) know(k clock) {
-	for i, n := range k {
-		if n > 0 && !c.known.Has(uint32(i), n) {
-			c.marks[i]++
+// serve records that a thread runs a function, until the result is called.
+func (s *schedule) serve(thread uint32, by *serving) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.judge.serving[thread]
+	s.judge.serving[thread] = by
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.judge.serving, thread)
+		s.pages.reclose(by)
+		if before != nil {
+			s.judge.serving[thread] = before
 		}
 	}
-	c.known = &k
-	if len(c.shutRegistered) > 0 {
-		c.openRegistered()
-	}
-	if len(c.early) > 0 {
-		c.openEarly()
-	}
-}
-
-// learnOf adds the first n tasks of q's line, and those ordered before them, to what the host knows. mu is held.
-func (c *Checker) learnOf(q *queue, n uint64) {
-	if c.known.Has(q.line, n) {
-		return
-	}
-	k := c.known.Clone()
-	own := q.clock
-	for i, m := range own {
-		if uint32(i) != q.line {
-			k.Raise(uint32(i), m)
-		}
-	}
-	k.Raise(q.line, n)
-	c.know(k)
 }

@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// The driver sees the pages that a kernel touches without declaring it (driver.Launch.Seen). Checker.paged has them,
+// The driver sees the pages that a kernel touches without declaring it (driver.Launch.Seen). judge.paged has them,
 // apart from accesses with known bytes, because a page does not stand for all its bytes. A collision is reported only
 // if every byte of the page collides, whichever one was touched. Two kernels seen on the same page are not judged: they
 // may have touched different bytes.
@@ -18,12 +18,12 @@ import (
 // one at a time.
 const kernelThread = ^uint32(0)
 
-// judgeSeen judges the pages that a kernel was seen to touch. If it declares its accesses, pages of these are left out:
-// they have been judged. mu is held.
-func (c *Checker) judgeSeen(q *queue, t *task, p *past, k *account, declares bool) {
+// seen judges the pages that a kernel was seen to touch. If it declares its accesses, pages of these are left out: they
+// have been judged. Checker.mu is held.
+func (j *judge) seen(w *work, p *past, k *account, declares bool) {
 	list := k.seen
 	if declares {
-		if l := t.op.Launch; !l.Copied && l.Size > 0 { // the launcher of kernels reads the arguments
+		if l := w.op.Launch; !l.Copied && l.Size > 0 { // the launcher of kernels reads the arguments
 			k.said = append(k.said, kernel.Touch{Addr: l.Args, N: l.Size})
 		}
 		list = outsidePages(list, k.said)
@@ -36,77 +36,78 @@ func (c *Checker) judgeSeen(q *queue, t *task, p *past, k *account, declares boo
 				continue
 			}
 			for at, end := m.Addr, m.Addr+uintptr(m.N); at < end; {
-				a := c.used(t, at)
+				a := j.used(w.born, at)
 				if a == nil {
-					if !c.judgeFreed(t, at, "using") {
-						c.judgeBounds(&t.from, nil, nil, at, at+pageBytes, write)
+					if !j.freedOperand(w, at, "using") {
+						j.bounds(&w.from, nil, nil, at, at+pageBytes, write)
 					}
 					at += pageBytes
 					continue
 				}
 				hi := min(end, a.end())
 				if declares {
-					c.judgeDeclared(t, a, at, hi, write)
+					j.undeclared(w, a, at, hi, write)
 				}
-				c.enterPages(q, &pages, a, at, hi, write)
+				j.pageAccess(w.line, &pages, a, at, hi, write)
 				at = pageEnd(hi)
 			}
 		}
 	}
 }
 
-// judgeDeclared reports pages [lo, hi) of an allocation that a kernel touched and did not declare. mu is held.
-func (c *Checker) judgeDeclared(t *task, a *allocation, lo, hi uintptr, write bool) {
-	c.report(draft{
-		rule: "out-of-bounds", least: finding.Warning, role: how(t.from), offence: t.from, lo: lo, hi: hi, memory: a,
+// undeclared reports pages [lo, hi) of an allocation that a kernel touched and did not declare. Checker.mu is held.
+func (j *judge) undeclared(w *work, a *allocation, lo, hi uintptr, write bool) {
+	j.report.add(draft{
+		rule: "out-of-bounds", least: finding.Warning, role: how(w.from), offence: w.from, lo: lo, hi: hi, memory: a,
 		does: does(write),
 		summary: fmt.Sprintf("kernel %s %s memory on %s of %d bytes of %s memory, which it does not declare",
-			t.from.is().kernel, does(write), finding.Plural(countPages(lo, hi), "page"), a.size, a.kind()),
+			w.from.is().kernel, does(write), finding.Plural(countPages(lo, hi), "page"), a.size, a.kind()),
 		advice: "Declare all that the kernel touches (ROPEWAY_READS, ROPEWAY_WRITES), or nothing; or correct the " +
 			"kernel.",
 	})
 }
 
-// enterPages judges pages [lo, hi) of an allocation that a kernel touched, and records them. mu is held.
-func (c *Checker) enterPages(q *queue, p *past, a *allocation, lo, hi uintptr, write bool) {
+// pageAccess judges pages [lo, hi) of an allocation that a kernel touched, and records them. Checker.mu is held.
+func (j *judge) pageAccess(on *line, p *past, a *allocation, lo, hi uintptr, write bool) {
 	if a.left {
-		c.usedAfter(p.Of.from, a, lo, hi)
+		j.usedAfter(p.Of.from, a, lo, hi)
 		return
 	}
 	none := func(*past, bool, uintptr, uintptr) {}
-	c.collide(q, p, a, lo, hi, write)
+	j.touchedBy(a, nil)
+	j.comparePages(on, p, a, lo, hi, write)
 	if write {
 		if a.what == core.DeviceMemory {
 			a.written.Add(lo, hi)
 		}
-		c.paged.Wrote(p, q.clock, lo, hi, none)
+		j.paged.Wrote(p, on.clock, lo, hi, none)
 		return
 	}
-	for at := lo; at < hi && q.current.born >= a.born; {
+	for at := lo; at < hi && on.born >= a.born; {
 		l, h := a.written.Missing(at, hi)
 		at = h
 		if l, h = innerPages(l, h, a.start, a.end()); l < h {
-			c.judgeWritten(&p.Of.from, a, l, h, nil, "on pages read by kernel "+p.Of.from.is().kernel)
+			j.neverWritten(&p.Of.from, a, l, h, nil, "on pages read by kernel "+p.Of.from.is().kernel)
 		}
 	}
-	c.paged.Read(p, q.clock, lo, hi, none)
+	j.paged.Read(p, on.clock, lo, hi, none)
 }
 
-// collide reports accesses to pages [lo, hi) of an allocation that are not ordered with a kernel's, if every byte of a
-// page collides. mu is held.
-func (c *Checker) collide(q *queue, p *past, a *allocation, lo, hi uintptr, write bool) {
+// comparePages reports accesses to pages [lo, hi) of an allocation that are not ordered with a kernel's, if every byte
+// of a page collides. Checker.mu is held.
+func (j *judge) comparePages(on *line, p *past, a *allocation, lo, hi uintptr, write bool) {
 	var from, to uintptr // contiguous bytes that collide
 	var first *past
 	var wrote bool
 	end := func() {
 		if l, h := innerPages(from, to, a.start, a.end()); l < h && first != nil {
-			c.race(p, write, first, wrote, l, h, a)
+			j.race(access{}, p, write, first, wrote, l, h, a)
 		}
 	}
-	c.shadow.Each(lo, hi, func(x *cell) {
+	j.shadow.Each(lo, hi, func(x *cell) {
 		found := false
-		x.Judge(p, q.clock, write, max(lo, x.Lo), min(hi, x.Hi), func(before *past, w bool, l, h uintptr) {
-			if found || before.Way == gives && q.current.born < before.Of.from.part.born {
+		x.Judge(p, on.clock, write, max(lo, x.Lo), min(hi, x.Hi), func(before *past, w bool, l, h uintptr) {
+			if found || before.Way == gives && on.born < before.Of.from.part.born {
 				return
 			}
 			found = true
@@ -121,34 +122,12 @@ func (c *Checker) collide(q *queue, p *past, a *allocation, lo, hi uintptr, writ
 	end()
 }
 
-// judgePaged judges an access to [lo, hi) of an allocation against pages that kernels touched. mu is held.
-func (c *Checker) judgePaged(q *queue, p *past, a *allocation, lo, hi uintptr, write bool, f shadow.Clash[maker]) {
-	if c.paged.Len() == 0 {
+// comparePaged judges an access to [lo, hi) of an allocation against pages that kernels touched. Checker.mu is held.
+func (j *judge) comparePaged(on *line, p *past, a *allocation, lo, hi uintptr, write bool, f shadow.Clash[maker]) {
+	if j.paged.Len() == 0 {
 		return
 	}
 	if lo, hi = innerPages(lo, hi, a.start, a.end()); lo < hi {
-		c.paged.Each(lo, hi, func(x *cell) { x.Judge(p, q.clock, write, max(lo, x.Lo), min(hi, x.Hi), f) })
+		j.paged.Each(lo, hi, func(x *cell) { x.Judge(p, on.clock, write, max(lo, x.Lo), min(hi, x.Hi), f) })
 	}
-}
-
-// pagedInFlight is inFlight for pages that kernels touched. mu is held.
-func (c *Checker) pagedInFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
-	a := c.find(lo)
-	if a == nil || c.paged.Len() == 0 {
-		return
-	}
-	if lo, hi = innerPages(lo, hi, a.start, a.end()); lo < hi {
-		if p, wrote, at, end := c.paged.Pending(known, write, lo, hi); p != nil {
-			return flight{p.Of.from, did(p, wrote), at, end}, true
-		}
-	}
-	return
-}
-
-// amount says how many bytes two accesses share, or how many pages if the bytes are unknown.
-func amount(a, b *past, lo, hi uintptr) string {
-	if a.Paged || b.Paged {
-		return "memory on " + finding.Plural(countPages(lo, hi), "page")
-	}
-	return count(hi - lo)
 }

@@ -199,12 +199,10 @@ func TestKernelNotAllSeen(t *testing.T) {
 		s, dev, host := p.stream(), p.raw(8192), p.pinned(8192)
 		other := p.dev(64)
 		p.c.mu.Lock()
-		q := p.c.queues[len(p.c.queues)-1]
-		task := &task{op: driver.Op{Kind: driver.OpLaunch, Launch: &driver.Launch{Copied: true}}, q: q, born: p.c.born}
-		q.current = task
-		p.c.judgeKernel(q, task, &past{}, nil, &account{seen: []kernel.Touch{{Addr: uintptr(other), N: 4096}},
-			allSeen: all})
-		q.current = nil
+		q := p.c.schedule.queues[len(p.c.schedule.queues)-1]
+		q.born = p.c.ledger.born
+		p.c.judge.kernel(&work{op: driver.Op{Kind: driver.OpLaunch, Launch: &driver.Launch{Copied: true}}, line: q.line,
+			born: q.born}, &past{}, nil, &account{seen: []kernel.Touch{{Addr: uintptr(other), N: 4096}}, allSeen: all})
 		p.c.mu.Unlock()
 		p.down(host, dev, 8192, s)
 		p.ok(p.SynchronizeStream(s))

@@ -3,8 +3,6 @@ package check
 import (
 	"cmp"
 
-	"ropeway/internal/check/shadow"
-	"ropeway/internal/check/stacks"
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
 )
@@ -23,24 +21,7 @@ type origin struct {
 type part struct {
 	kernel string // name of the kernel, "": none
 	model  *model // the model executed; nil: none
-	born   uint64 // of an allocation of pool memory: Checker.born then
-}
-
-// partOf returns the part for a kernel and a model. mu is held.
-func (c *Checker) partOf(kernel string, m *model) *part {
-	if kernel == "" && m == nil {
-		return nil
-	}
-	parts := c.kernels
-	if m != nil {
-		parts = m.parts
-	}
-	p := parts[kernel]
-	if p == nil {
-		p = &part{kernel: kernel, model: m}
-		parts[kernel] = p
-	}
-	return p
+	born   uint64 // of an allocation of pool memory: ledger.born then
 }
 
 // is returns the part of an origin, never nil.
@@ -73,8 +54,8 @@ func (s *site) calls(by core.Caller) {
 	}
 }
 
-// again returns a site for a further operation of a task, which must not share past with the first one.
-func (s *site) again() *site {
+// further returns a site for a further operation of a task, which must not share past with the first one.
+func (s *site) further() *site {
 	if s == nil || s.shared {
 		return s
 	}
@@ -83,40 +64,28 @@ func (s *site) again() *site {
 	return &other
 }
 
-// stack is the place of a call, with the facts about calls from there.
-type stack = stacks.Stack[fromHere]
-
-type fromHere struct {
-	plain *site // a call from here, without its arguments
-	asked bool  // drops is known
-	drops bool  // the code that calls from here return is dropped
-}
-
-// There may be a million tasks in flight. With shadow.ManyCells ranges or more, arguments of calls are not kept; beyond
-// mostCells the shadow is dropped.
-const mostCells = 1_500_000
-
-// here returns the call that t is in. t may be nil. mu is held.
-func (c *Checker) here(t *core.Thread) *site {
+// here returns the call that t is in; t may be nil. Of plain calls, those from one place share a site. Checker.mu is
+// held.
+func (r *report) here(t *core.Thread, plain bool) *site {
 	if t == nil {
 		return &site{}
 	}
 	by := t.Caller()
 	if by == nil {
 		s := &site{thread: t.ID()}
-		s.stack, s.api = c.stacks.Here()
+		s.stack, s.api = r.stacks.here()
 		return s
 	}
-	stack := c.stacks.By(by)
-	if c.shadow.Len() >= shadow.ManyCells {
+	stack := r.stacks.by(by)
+	if plain {
 		function, arguments, in := by.Calling()
-		if p := stack.Of.plain; p != nil && p.function == function && p.thread == t.ID() && p.inCall == in &&
+		if p := stack.plain; p != nil && p.function == function && p.thread == t.ID() && p.inCall == in &&
 			p.ignored == ignored(by) {
 			return p
 		}
-		stack.Of.plain = &site{thread: t.ID(), stack: stack, function: function, inCall: in, ignored: ignored(by),
+		stack.plain = &site{thread: t.ID(), stack: stack, function: function, inCall: in, ignored: ignored(by),
 			shared: true, cut: len(arguments) > 0}
-		return stack.Of.plain
+		return stack.plain
 	}
 	s := &site{thread: t.ID(), stack: stack, ignored: ignored(by)}
 	s.calls(by)
@@ -130,53 +99,61 @@ func ignored(by core.Caller) bool {
 }
 
 // frames returns the frames of a stack with their names.
-func (c *Checker) frames(s *stack) []finding.Frame {
-	if c.front == nil {
-		return s.Frames(nil, c.symbols.Frames)
+func (r *report) frames(s *stack) []finding.Frame {
+	if r.front == nil {
+		return s.frames(nil, r.symbols.Frames)
 	}
-	return s.Frames(c.front.FrameName, c.symbols.Frames)
+	return s.frames(r.front.FrameName, r.symbols.Frames)
 }
 
 // languageOf returns the language of the calls at an origin.
-func (c *Checker) languageOf(from origin) finding.Language {
-	if s := from.site; s != nil && s.stack != nil && len(s.stack.Named) > 0 {
+func (r *report) languageOf(from origin) finding.Language {
+	if s := from.site; s != nil && s.stack != nil && len(s.stack.named) > 0 {
 		return finding.Python
 	}
-	return c.language
+	return r.language
 }
 
 // call formats the call of a site for people.
-func (c *Checker) call(s *site) string {
+func (r *report) call(s *site) string {
 	switch {
 	case s == nil:
 		return ""
 	case s.api != "":
 		return s.api
-	case !s.inCall || c.front == nil:
+	case !s.inCall || r.front == nil:
 		return ""
 	}
-	name, text := c.front.Describe(s.function, s.arguments())
+	name, text := r.front.Describe(s.function, s.arguments())
 	if s.cut {
-		return c.languageOf(origin{site: s}).Name(name) + "(...)"
+		return r.languageOf(origin{site: s}).Name(name) + "(...)"
 	}
-	if l := c.languageOf(origin{site: s}); l.Name(name) != name {
-		return l.Name(name) + "(" + c.front.PythonArguments(s.function, s.arguments()) + ")"
+	if l := r.languageOf(origin{site: s}); l.Name(name) != name {
+		return l.Name(name) + "(" + r.front.PythonArguments(s.function, s.arguments()) + ")"
 	}
 	return name + "(" + text + ")"
 }
 
 // at returns an origin as a site of a finding.
-func (c *Checker) at(role string, from origin) finding.Site {
+func (r *report) at(role string, from origin) finding.Site {
 	f := finding.Site{Role: role, Thread: from.thread}
 	if from.task != 0 {
 		number := from.stream
 		f.Stream, f.Task = &number, from.task
 	}
 	if s := from.site; s != nil {
-		f.Call, f.Stack = c.call(s), c.frames(s.stack)
+		f.Call, f.Stack = r.call(s), r.frames(s.stack)
 		if f.Thread == 0 {
 			f.Thread = s.thread
 		}
 	}
 	return f
+}
+
+// accessBy returns the origin of an access to memory, usually outside of any call. Checker.mu is held.
+func (r *report) accessBy(by core.Caller, thread uint32) origin {
+	stack := r.stacks.by(by)
+	s := &site{thread: thread, stack: stack, ignored: ignored(by)}
+	s.calls(by)
+	return origin{thread: thread, site: s}
 }

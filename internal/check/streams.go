@@ -23,8 +23,8 @@ func deviceOf(t *core.Thread) int32 {
 }
 
 // usedUp makes a finding of a call that found no stream left, and returns false for other calls. It names the lines
-// that took the streams, the most frequent first. mu is held.
-func (c *Checker) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
+// that took the streams, the most frequent first. Checker.mu is held.
+func (l *ledger) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
 	if err.Injected {
 		return false
 	}
@@ -33,17 +33,17 @@ func (c *Checker) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
 	switch err.Code {
 	case abi.ErrRTNoStreamResource:
 		device := deviceOf(t)
-		taken = c.streamsOf(device)
+		taken = l.streamsOf(device)
 		made := len(taken)
 		what = fmt.Sprintf("device %d has no stream left: the program has made %d", device, made)
 		if !t.Runtime.Product.Modern { // else streams of captures have queues in software
-			taken = append(taken, c.capturedIf(func(m *model) bool { return m.device == device })...)
+			taken = append(taken, l.capturedIf(func(m *model) bool { return m.device == device })...)
 			if n := len(taken) - made; n > 0 {
 				what += fmt.Sprintf(", and models hold %d for streams that were captured", n)
 			}
 		}
 	case abi.ErrRTResourceAllocFail:
-		taken = c.capturedIf(func(m *model) bool { return m.within(err.Model) })
+		taken = l.capturedIf(func(m *model) bool { return m.within(err.Model) })
 		what = fmt.Sprintf("%d streams were captured into model %d, more than an execution takes", len(taken),
 			err.Model)
 		d.advice = "Capture fewer streams: let pieces of work share one, and conditions have fewer branches."
@@ -53,36 +53,31 @@ func (c *Checker) usedUp(d *draft, t *core.Thread, err *core.Error) bool {
 	}
 	d.rule, d.code, d.detail = "streams-used-up", err.Code, fmt.Sprint(err.API, int(err.Code))
 	d.summary = fmt.Sprintf("%s returned %d%s: %s", err.API, err.Code, codeName(err.Code), what)
-	lines := c.byLine(taken)
+	lines := l.report.byLine(taken)
 	if n := len(lines) - mostNamed; n > 0 {
 		d.summary += fmt.Sprintf("; %s more took some", finding.Plural(n, "line"))
 	}
-	for _, l := range lines[:min(len(lines), mostNamed)] {
-		d.others, d.times = append(d.others, l.call), append(d.times, l.n)
+	for _, line := range lines[:min(len(lines), mostNamed)] {
+		d.others, d.times = append(d.others, line.call), append(d.times, line.n)
 	}
 	return true
 }
 
-// streamsOf returns the calls that made the live streams of a device, oldest first. mu is held.
-func (c *Checker) streamsOf(device int32) (list []other) {
-	var streams []*handle
-	for _, h := range c.handles {
-		if h.r.Kind == core.StreamHandle && h.r.Device == device && !h.freed {
-			streams = append(streams, h)
-		}
-	}
-	slices.SortFunc(streams, func(a, b *handle) int { return cmp.Compare(a.born, b.born) })
-	for _, h := range streams {
+// streamsOf returns the calls that made the live streams of a device, oldest first. Checker.mu is held.
+func (l *ledger) streamsOf(device int32) (list []other) {
+	for _, h := range l.unreleased(func(h *handle) bool {
+		return h.r.Kind == core.StreamHandle && h.r.Device == device
+	}) {
 		list = append(list, other{"made", h.by})
 	}
 	return list
 }
 
-// capturedIf returns the calls by which streams joined the captures of the models selected by ok, oldest first. mu is
-// held.
-func (c *Checker) capturedIf(ok func(*model) bool) (list []other) {
-	for _, id := range slices.Sorted(maps.Keys(c.models)) {
-		m := c.models[id]
+// capturedIf returns the calls by which streams joined the captures of the models selected by ok, oldest first.
+// Checker.mu is held.
+func (l *ledger) capturedIf(ok func(*model) bool) (list []other) {
+	for _, id := range slices.Sorted(maps.Keys(l.models)) {
+		m := l.models[id]
 		if m.built || !ok(m) {
 			continue
 		}
@@ -93,16 +88,6 @@ func (c *Checker) capturedIf(ok func(*model) bool) (list []other) {
 	return list
 }
 
-// within reports whether m is a model, or belongs to a condition task in it, at any depth.
-func (m *model) within(id uint32) bool {
-	for ; m != nil; m = m.parent {
-		if m.id == id {
-			return true
-		}
-	}
-	return false
-}
-
 // taker is a line of the program that took streams.
 type taker struct {
 	call  other // with the most frequent stack
@@ -110,8 +95,8 @@ type taker struct {
 	n     int
 }
 
-// byLine sorts calls by the line that they are in, the most frequent first. mu is held.
-func (c *Checker) byLine(calls []other) (lines []*taker) {
+// byLine sorts calls by the line that they are in, the most frequent first. Checker.mu is held.
+func (r *report) byLine(calls []other) (lines []*taker) {
 	type key struct {
 		role  string
 		stack *stack
@@ -122,7 +107,7 @@ func (c *Checker) byLine(calls []other) (lines []*taker) {
 		from := key{role: o.role, stack: stackOf(o.from)}
 		l := known[from]
 		if l == nil {
-			site := c.at(o.role, o.from)
+			site := r.at(o.role, o.from)
 			line := key{role: o.role, line: finding.Layout{}.Place(&site)}
 			if l = known[line]; l == nil {
 				l = &taker{call: o, calls: map[*stack]int{}}

@@ -10,10 +10,10 @@ import (
 )
 
 // coming returns the number of tasks of all streams that the core has announced and not submitted.
-func (p *program) coming() (n int) {
+func (p *scene) coming() (n int) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
-	for _, q := range p.c.queues {
+	for _, q := range p.c.schedule.queues {
 		n += len(q.coming)
 	}
 	return n
@@ -43,7 +43,7 @@ func TestSubmissions(t *testing.T) {
 
 	number := p.number(s)
 	p.c.mu.Lock()
-	q := p.c.byStream[number]
+	q := p.c.schedule.byStream[number]
 	p.c.mu.Unlock()
 	q.Shut()
 	p.up(dev, pinned, 64, s)
@@ -62,7 +62,7 @@ func TestSubmissionParts(t *testing.T) {
 	p.c.Submitting(p.Thread, number, 9, &o)
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
-	q := p.c.byStream[number]
+	q := p.c.schedule.byStream[number]
 	first := q.arrived(driver.Tag{Task: 9, More: true})
 	last := q.arrived(driver.Tag{Task: 9})
 	if first.site == nil || first.site.shared || last.site == nil || !last.site.shared ||
@@ -75,11 +75,11 @@ func TestSubmissionParts(t *testing.T) {
 	if got := q.arrived(driver.Tag{Task: 9}); got != (submission{}) {
 		t.Errorf("task 9 is over and has %+v", got)
 	}
-	p.c.byStream[number] = nil
+	p.c.schedule.byStream[number] = nil
 	p.c.mu.Unlock()
 	p.c.Submitting(p.Thread, number, 10, nil) // for a destroyed stream
 	p.c.mu.Lock()
-	p.c.byStream[number] = q
+	p.c.schedule.byStream[number] = q
 	if len(q.coming) != 0 {
 		t.Errorf("a task of a stream that has gone is kept: %v", q.coming)
 	}

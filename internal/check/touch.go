@@ -28,209 +28,39 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 	length := uintptr(max(n, 1))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.decide(addr, addr+length)
+	c.schedule.runUndecided(addr, addr+length)
 	if thread != kernelThread {
-		runGiven(c, addr)
+		c.schedule.runGiven(addr)
 	}
-	from := c.accessBy(by, thread)
-	a, r := c.runAt(addr)
+	from := c.report.accessBy(by, thread)
+	a, r := c.pages.runAt(addr)
 	if r == nil {
-		if near := c.fencedBy(addr); near != nil && c.findGone(addr) == nil {
-			c.judgeBeside(from, near, addr, addr+length, write)
+		if near := c.pages.fencedBy(addr); near != nil && c.ledger.findGone(addr) == nil {
+			c.pages.beside(from, near, addr, addr+length, write)
 			return Touch{What: notOurs}
 		}
-		if gone := c.findGone(addr); gone != nil {
-			c.report(draft{
+		if gone := c.ledger.findGone(addr); gone != nil {
+			c.report.add(draft{
 				rule: "use-after-free", role: done(write), offence: from, lo: addr, hi: addr + length, memory: gone,
 				summary: fmt.Sprintf("the host %s %s memory that was freed", does(write), gone.kind()),
 			})
 			return Touch{What: notOurs}
 		}
-		if lo, hi := c.guard.DeviceSpan(); addr >= lo && addr < hi || c.aliased(addr) != nil || c.elsewhere(addr) {
-			c.judgeDeviceTouch(from, addr, addr+length, write)
+		if lo, hi := c.pages.guard.DeviceSpan(); addr >= lo && addr < hi || c.ledger.aliased(addr) != nil ||
+			c.pages.elsewhere(addr) {
+			c.judge.deviceTouch(from, addr, addr+length, write)
 			return Touch{What: notOurs}
 		}
-		if c.accessible(addr, write) {
-			page := addr &^ (pageBytes - 1)
-			return Touch{What: goOn, Page: page, Length: uint64(c.nextRun(addr, addr+length) - page)}
+		if c.pages.accessible(addr, write) {
+			page := pageFloor(addr)
+			return Touch{What: goOn, Page: page, Length: uint64(c.pages.nextRun(addr, addr+length) - page)}
 		}
 		return Touch{What: notOurs}
 	}
 	if pc != 0 || !write { // the kernel may write less than the buffer given
-		c.judgeBeside(from, a, addr, addr+length, write)
+		c.pages.beside(from, a, addr, addr+length, write)
 	}
-	return c.judgeTouch(addr, addr+length, write, from, a, r)
-}
-
-// accessBy returns the origin of an access to memory, usually outside of any call. mu is held.
-func (c *Checker) accessBy(by core.Caller, thread uint32) origin {
-	stack := c.stacks.By(by)
-	s := &site{thread: thread, stack: stack, ignored: ignored(by)}
-	s.calls(by)
-	return origin{thread: thread, site: s}
-}
-
-// judgeDeviceTouch reports an access of the host to device memory, which also faults on hardware. mu is held.
-func (c *Checker) judgeDeviceTouch(from origin, lo, hi uintptr, write bool) {
-	a := c.find(lo)
-	address := lo
-	where := "which is no allocation"
-	switch r := c.aliased(lo); {
-	case a != nil:
-		where = fmt.Sprintf("which is memory of device %d", a.device)
-		if a.what != core.DeviceMemory {
-			where = fmt.Sprintf("which is %s memory of device %d", a.kind(), a.device)
-		}
-		hi = min(hi, a.end())
-	case c.reserved(lo) != nil:
-		where = "where addresses are reserved, and no memory is mapped"
-	case r != nil:
-		where = "which is the device's address of registered memory"
-		a, hi = r, min(hi-r.alias+r.start, r.end())
-		lo = c.canonical(lo)
-	}
-	c.report(draft{
-		rule: "device-memory-on-host", role: done(write), offence: from, lo: lo, hi: hi, memory: a,
-		summary: fmt.Sprintf("the host %s the device address 0x%x, %s", does(write), address, where),
-	})
-}
-
-// nextRun returns the start of the next pages that can be closed after addr, which is on none of them, but at most hi
-// rounded up to a page. mu is held.
-func (c *Checker) nextRun(addr, hi uintptr) uintptr {
-	next := (max(hi, addr+1) + pageBytes - 1) &^ (pageBytes - 1)
-	from := addr
-	if a := c.find(addr); a != nil {
-		from = a.start
-	}
-	c.memory.Ascend(from, func(start uintptr, a *allocation) bool {
-		for _, r := range a.runs {
-			if r.lo > addr {
-				next = min(next, r.lo)
-			}
-		}
-		return start < next
-	})
-	return next
-}
-
-// accessible reports whether an access can be tried again: memory that is being registered or unregistered is closed
-// for a moment. mu is held, but released while it asks.
-func (c *Checker) accessible(addr uintptr, write bool) bool {
-	c.mu.Unlock()
-	defer c.mu.Lock()
-	return c.guard.Accessible(addr, write)
-}
-
-// judgeTouch is Touch for a known run of pages. mu is held.
-func (c *Checker) judgeTouch(lo, hi uintptr, write bool, from origin, a *allocation, r *pageRun) Touch {
-	first := r.page(lo)
-	last := r.page(min(hi, r.hi) - 1)
-	most := readOnly // most closed state that allows the access
-	if write {
-		most = open
-	}
-	mistake := c.judgeAccess(from, lo, min(hi, max(a.end(), lo+1)), write)
-	step := false
-	for i := first; i <= last; i++ {
-		if r.state[i] <= most {
-			continue // another thread has opened it
-		}
-		page := r.lo + uintptr(i)*pageBytes
-		level := c.level(c.knownTo(from), page, page+pageBytes)
-		complete := level == open
-		if kernel := c.serving[kernelThread]; from.thread == kernelThread && kernel != nil && level == open &&
-			kernel.follows(page) {
-			step, level = true, most
-		}
-		if level > most && (mistake && (r.gaveUp(page) || c.tiring) || c.opensFor(from, page, most)) {
-			level = open
-		}
-		if level > most {
-			step = true
-			level = most
-		}
-		if level == open && !step && c.openAround(a, r, i) {
-			continue
-		}
-		if complete {
-			c.warm(a, r, i, i+1)
-		}
-		if !c.protect(r, i, i+1, level) {
-			return Touch{What: notOurs}
-		}
-	}
-	answer := Touch{What: goOn, Page: r.lo + uintptr(first)*pageBytes, Length: uint64(last+1-first) * pageBytes}
-	if step {
-		answer.What = stepOnce
-	}
-	if at, ok := c.guard.EngineView(answer.Page); ok {
-		answer.Delta = at - answer.Page
-	}
-	return answer
-}
-
-// gaveUp counts a mistake on a page, and reports whether the page is to be left open.
-func (r *pageRun) gaveUp(page uintptr) bool {
-	if r.mistakes == nil {
-		r.mistakes = map[uintptr]uint8{}
-	}
-	if r.mistakes[page] < patienceN {
-		r.mistakes[page]++
-	}
-	return r.mistakes[page] >= patienceN
-}
-
-// opensFor reports whether a page is to stay open until a function of the program ends. It does if only tasks after the
-// function close the page, and the function has been stepped through it often. mu is held.
-func (c *Checker) opensFor(from origin, page uintptr, most uint8) bool {
-	s := c.serving[from.thread]
-	if s == nil || from.thread == 0 {
-		return false
-	}
-	if s.steps[page]++; s.steps[page] < patienceN {
-		return false
-	}
-	behind := s.q.waiting
-	s.q.waiting = nil // they are ordered after the function
-	level := c.level(c.knownTo(from), page, page+pageBytes)
-	s.q.waiting = behind
-	return level <= most
-}
-
-// reclose closes the pages again that were opened for a function that has ended. mu is held.
-func (c *Checker) reclose(s *serving) {
-	for page := range s.steps {
-		c.closeAgain(page)
-	}
-}
-
-// closeAgain closes a page as far as accesses in flight demand. mu is held.
-func (c *Checker) closeAgain(page uintptr) {
-	if _, r := c.runAt(page); r != nil {
-		i := r.page(page)
-		level := c.level(*c.known, page, page+pageBytes)
-		if isLent(c, page) {
-			level = closed
-		}
-		if r.state[i] < level {
-			c.protect(r, i, i+1, level)
-		}
-	}
-}
-
-// runAt returns the allocation and the page run at addr, or nil. mu is held.
-func (c *Checker) runAt(addr uintptr) (*allocation, *pageRun) {
-	a := c.onPage(addr)
-	if a == nil {
-		return nil, nil
-	}
-	for _, r := range a.runs {
-		if addr >= r.lo && addr < r.hi {
-			return a, r
-		}
-	}
-	return nil, nil
+	return c.pages.touch(addr, addr+length, write, from, a, r)
 }
 
 // Stepped closes the pages again that Touch opened for one step.
@@ -238,77 +68,93 @@ func (c *Checker) Stepped(t Touch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at := t.Page; at < t.Page+uintptr(t.Length); at += pageBytes {
-		c.closeAgain(at)
+		c.pages.closeAgain(at)
 	}
 }
 
 // Window returns the range of pinned memory.
 func (c *Checker) Window() (low, high uintptr) {
-	if c.guard == nil {
+	if c.pages.guard == nil {
 		return 0, 0
 	}
-	return c.guard.Span()
+	return c.pages.guard.Span()
 }
 
-// setSpans tells the front end where to catch faults: in pinned memory, registered memory and [lo, hi). mu is held.
-func (c *Checker) setSpans(lo, hi uintptr) {
-	if c.front == nil || !c.closing {
+// OpenKnown opens all host memory with no access in flight. The front end calls it before a system call whose memory it
+// does not know.
+func (c *Checker) OpenKnown() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.memory.Scan(func(_ uintptr, a *allocation) bool {
+		for _, r := range a.runs {
+			c.pages.openKnown(r)
+		}
+		return true
+	})
+}
+
+// Values of Way.Kind: how the program releases memory of its own.
+const (
+	Freed       = iota // free, and functions that call it
+	Reallocated        // realloc: it may move
+	Unmapped           // munmap
+	Moved              // mremap
+	Replaced           // another mapping takes its place
+	Returned           // the memory was on the stack of a function that has returned
+)
+
+// Way is how the program releases memory of its own, and by which call.
+type Way struct {
+	Kind int
+	Call string // for people
+}
+
+func (w Way) String() string {
+	return [...]string{
+		"is freed", "is reallocated", "is unmapped", "is moved", "is mapped over",
+		"was on the stack of a function that has returned",
+	}[w.Kind]
+}
+
+// whole reports whether w releases a block of an allocator, which the program knows by its start, rather than pages.
+func (w Way) whole() bool { return w.Kind == Freed || w.Kind == Reallocated }
+
+// under says how memory is released under a task that accesses it.
+func (w Way) under(does string) string {
+	if w.Kind == Returned {
+		return fmt.Sprintf("%s, and %s it", w, does)
+	}
+	return fmt.Sprintf("%s that %s", w, does)
+}
+
+// role returns the role of the offence.
+func (w Way) role() string {
+	if w.Kind == Returned {
+		return "found" // the next call finds it
+	}
+	return "freed"
+}
+
+// Vanish judges that the program is about to release n bytes of its own memory at addr, or has returned from that part
+// of a stack. Registered memory has to be unregistered first, and no access to it may be in flight. by knows the stack.
+// When Vanish returns, none of the memory is closed.
+func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lo, hi := addr, addr+uintptr(n)
+	c.schedule.runUndecided(lo, hi)
+	from := c.report.accessBy(by, thread)
+	if how.Call != "" {
+		from.site.api = how.Call
+	}
+	if a := c.ledger.find(lo); a != nil && a.what == core.PinnedMemory && how.whole() {
+		c.ledger.judgeForeign(from, a, lo, how)
 		return
 	}
-	var all spanSet
-	all.Add(c.guard.Span())
-	all.Add(lo, hi)
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
-		if a.what == core.RegisteredMemory {
-			all.Add(a.start, a.end())
-		}
-		return true
-	})
-	c.front.SetSpans(all.Pairs())
-}
-
-// reserved returns the reserved address range that addr is in, or nil. mu is held.
-func (c *Checker) reserved(addr uintptr) *handle {
-	for _, h := range c.handles {
-		if h.r.Kind == core.AddressRange && !h.freed && addr-h.r.Name < uintptr(h.r.Size) {
-			return h
+	for _, a := range c.ledger.registeredIn(lo, hi) {
+		if !a.vanished && !a.freed {
+			c.schedule.judgeVanish(from, a, lo, hi, how)
 		}
 	}
-	return nil
-}
-
-// elsewhere reports whether addr is a device address outside of the driver's device memory: it is mapped, or memory of
-// another process. mu is held.
-func (c *Checker) elsewhere(addr uintptr) bool {
-	a := c.find(addr)
-	return a != nil && a.what == core.ImportedMemory || c.reserved(addr) != nil
-}
-
-// setRegistered tells the front end which memory is registered, and which device addresses lie outside of device
-// memory. mu is held.
-func (c *Checker) setRegistered() {
-	c.setSpans(0, 0)
-	if c.front == nil {
-		return
-	}
-	var hosts, aliases spanSet
-	c.memory.Scan(func(_ uintptr, a *allocation) bool {
-		switch {
-		case a.what == core.RegisteredMemory && !a.vanished:
-			hosts.Add(a.start, a.end())
-		case a.what == core.ImportedMemory:
-			aliases.Add(a.start, a.end())
-		}
-		return true
-	})
-	for _, h := range c.handles {
-		if h.r.Kind == core.AddressRange && !h.freed {
-			aliases.Add(h.r.Name, h.r.Name+uintptr(h.r.Size))
-		}
-	}
-	c.aliases.Scan(func(alias uintptr, a *allocation) bool {
-		aliases.Add(alias, alias+uintptr(a.size))
-		return true
-	})
-	c.front.SetRegistered(hosts.Pairs(), aliases.Pairs())
+	c.pages.tellRegistered()
 }

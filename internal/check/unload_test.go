@@ -11,7 +11,7 @@ import (
 func (p *program) unload() {
 	p.c.mu.Lock()
 	var list []driver.Module
-	for m := range p.c.modules {
+	for m := range p.c.ledger.modules {
 		list = append(list, m)
 	}
 	p.c.mu.Unlock()

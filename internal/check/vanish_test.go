@@ -54,8 +54,8 @@ func (v *vanishing) vanish(addr core.Addr, n uint64, kind int) {
 	v.c.Vanish(addr, n, Way{kind, fmt.Sprintf("way(%d)", kind)}, v.by, 1)
 }
 
-// line returns the place of a site as the front end tells it.
-func line(s finding.Site) int {
+// lineOf returns the place of a site as the front end tells it.
+func lineOf(s finding.Site) int {
 	if len(s.Stack) == 0 {
 		return 0
 	}
@@ -81,7 +81,8 @@ func TestVanishInFlight(t *testing.T) {
 				if f.Summary != want || f.Offence.Call != fmt.Sprintf("way(%d)", kind) {
 					t.Errorf("%q by %q, want %q", f.Summary, f.Offence.Call, want)
 				}
-				if len(f.Others) != 2 || line(f.Offence) != 40 || line(f.Others[0]) != 30 || line(f.Others[1]) != 20 {
+				if len(f.Others) != 2 || lineOf(f.Offence) != 40 || lineOf(f.Others[0]) != 30 ||
+					lineOf(f.Others[1]) != 20 {
 					t.Errorf("the places are wrong: %s", show(f))
 				}
 				if f.Bytes.Offset != 4096 || f.Bytes.Length != 128 || f.Bytes.Allocation.Kind != "registered" {
@@ -222,7 +223,7 @@ func TestVanishReturned(t *testing.T) {
 		"acl.rt.memcpy_async (task 1 of stream 1) may still read it"
 	if f.Summary != want ||
 		f.Offence.Role != "found" || !strings.HasPrefix(f.Offence.Call, "acl.rt.synchronize_stream(") ||
-		line(f.Offence) != 60 {
+		lineOf(f.Offence) != 60 {
 		t.Errorf("%s", show(f))
 	}
 }
@@ -248,7 +249,7 @@ func TestAliasTouched(t *testing.T) {
 	f := v.only("device-memory-on-host")
 	if !strings.Contains(f.Summary, fmt.Sprintf("%#x, which is the device's address of registered memory",
 		v.alias+100)) ||
-		f.Bytes.Offset != 100 || f.Bytes.Length != 4 || line(f.Offence) != 50 {
+		f.Bytes.Offset != 100 || f.Bytes.Length != 4 || lineOf(f.Offence) != 50 {
 		t.Errorf("%s", show(f))
 	}
 }
@@ -263,7 +264,7 @@ func TestAliasAsked(t *testing.T) {
 		t.Error("what is in flight depends on the address")
 	}
 	p.c.mu.Lock()
-	p.c.runAll()
+	p.c.schedule.runAll()
 	p.c.mu.Unlock()
 	p.c.Complete(alias, 64)
 	p.reads(host, 64)

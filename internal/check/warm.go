@@ -37,7 +37,7 @@ type early struct {
 }
 
 // warm records that the host touched one of pages i to j, with no access to them in flight. mu is held.
-func (c *Checker) warm(a *allocation, r *pageRun, i, j int) {
+func (p *pages) warm(a *allocation, r *pageRun, i, j int) {
 	if a.what == core.RegisteredMemory {
 		return // it is opened early anyway
 	}
@@ -49,41 +49,41 @@ func (c *Checker) warm(a *allocation, r *pageRun, i, j int) {
 		times := min(max(2*r.warm[k].times, firstWarm), mostWarm)
 		r.warm[k] = warmth{times, times + 1}
 	}
-	if again && c.isolated < mostIsolated {
-		c.isolated++
+	if again && p.isolated < mostIsolated {
+		p.isolated++
 		r.isolated++
-		c.guard.Isolate(r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes)
+		p.guard.Isolate(r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes)
 	}
 }
 
 // shutWarm records that t closed pages i to j, which are opened early if the first of them is warm and this is not a
 // trial. mu is held.
-func (c *Checker) shutWarm(t *task, r *pageRun, i, j int) {
-	if r.warm == nil || r.warm[i].times == 0 || len(c.early) >= mostEarly {
+func (p *pages) shutWarm(t *task, r *pageRun, i, j int) {
+	if r.warm == nil || r.warm[i].times == 0 || len(p.early) >= mostEarly {
 		return
 	}
 	w := &r.warm[i]
 	if w.left <= 1 {
-		w.left, r.trial = 0, c.known
+		w.left, r.trial = 0, p.judge.known
 		return
 	}
 	w.left--
-	c.early = append(c.early, early{r, i, j, t.q.line, t.n})
+	p.early = append(p.early, early{r, i, j, t.q.id, t.n})
 }
 
 // stayed records that a task found page i closed. If this was a trial, and the host has learned of a complete task
 // since, the page is cold. mu is held.
-func (c *Checker) stayed(r *pageRun, i int) {
-	if r.warm != nil && r.warm[i].left == 0 && r.trial != c.known {
+func (p *pages) stayed(r *pageRun, i int) {
+	if r.warm != nil && r.warm[i].left == 0 && r.trial != p.judge.known {
 		r.warm[i].times = 0
 	}
 }
 
 // openEarly opens warm pages whose task is known to be complete. It leaves pages with another access in flight to the
 // touch. mu is held.
-func (c *Checker) openEarly() {
-	c.early = slices.DeleteFunc(c.early, func(e early) bool {
-		if !c.known.Has(e.line, e.n) {
+func (p *pages) openEarly() {
+	p.early = slices.DeleteFunc(p.early, func(e early) bool {
+		if !p.judge.known.Has(e.line, e.n) {
 			return false
 		}
 		i, j := e.i, e.j
@@ -96,15 +96,14 @@ func (c *Checker) openEarly() {
 		if i == j {
 			return true
 		}
-		if _, busy := c.inFlight(*c.known, e.r.lo+uintptr(i)*pageBytes, e.r.lo+uintptr(j)*pageBytes, true); !busy &&
-			!isLent(c, e.r.lo) {
-			c.protect(e.r, i, j, open)
+		if !p.busy(e.r.lo+uintptr(i)*pageBytes, e.r.lo+uintptr(j)*pageBytes) && !p.judge.backlog.isLent(e.r.lo) {
+			p.protect(e.r, i, j, open)
 		}
 		return true
 	})
 }
 
 // dropEarly removes the pages of an allocation that is about to be freed from the list of early ones. mu is held.
-func (c *Checker) dropEarly(a *allocation) {
-	c.early = slices.DeleteFunc(c.early, func(e early) bool { return slices.Contains(a.runs, e.r) })
+func (p *pages) dropEarly(a *allocation) {
+	p.early = slices.DeleteFunc(p.early, func(e early) bool { return slices.Contains(a.runs, e.r) })
 }

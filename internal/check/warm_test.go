@@ -132,12 +132,12 @@ func TestWarmInFlight(t *testing.T) {
 func TestWarmFreed(t *testing.T) {
 	p, s, host, dev := warmed(t)
 	p.down(host+page, dev, page, s)
-	if got := len(p.c.early); got != 1 {
+	if got := len(p.c.pages.early); got != 1 {
 		t.Errorf("%d ranges are to be opened early", got)
 	}
 	p.gone(host)
 	p.ok(memory.FreeHost(p.Thread, host))
-	if got := len(p.c.early); got != 0 {
+	if got := len(p.c.pages.early); got != 0 {
 		t.Errorf("%d ranges are left to be opened early", got)
 	}
 	p.ok(p.SynchronizeStream(s))

@@ -26,7 +26,7 @@ var entries = map[string]core.Addr{"obj": allocObject, "alloc": allocFunc, "free
 	"address": addressFunc}
 
 // described is a description with all entries but some.
-func (e *env) described(but ...string) core.Handle {
+func described(e *env, but ...string) core.Handle {
 	e.Helper()
 	desc := memory.AllocatorCreateDesc(e.th)
 	if desc == 0 {
@@ -47,7 +47,7 @@ next:
 // setsEntry is the behaviour of a setter: what it sets is what a registration takes, and it can be set again.
 func setsEntry(name string) func(e *env) {
 	return func(e *env) {
-		desc := e.described()
+		desc := described(e)
 		e.ok(setters[name](e.stranger(), desc, 0x7777)) // without a context
 		e.ok(memory.AllocatorRegister(e.th, 5, desc))
 		want := map[string]core.Addr{}
@@ -55,12 +55,12 @@ func setsEntry(name string) func(e *env) {
 			want[k] = v
 		}
 		want[name] = 0x7777
-		e.registered(5, desc, want)
+		registered(e, 5, desc, want)
 	}
 }
 
 // registered checks what is registered for a stream.
-func (e *env) registered(stream, desc core.Handle, want map[string]core.Addr) {
+func registered(e *env, stream, desc core.Handle, want map[string]core.Addr) {
 	e.Helper()
 	var h core.Handle
 	var obj, alloc, free, advise, address core.Addr
@@ -84,10 +84,10 @@ func init() {
 		}
 	})
 	behaves("aclrtAllocatorDestroyDesc", func(e *env) {
-		desc := e.described()
+		desc := described(e)
 		e.ok(memory.AllocatorRegister(e.th, 5, desc))
 		e.ok(memory.AllocatorDestroyDesc(e.stranger(), desc))
-		e.registered(5, desc, entries) // what was registered stays
+		registered(e, 5, desc, entries) // what was registered stays
 	})
 
 	behaves("aclrtAllocatorSetObjToDesc", setsEntry("obj"))
@@ -98,26 +98,26 @@ func init() {
 
 	prove("aclrtAllocatorRegister", "entry-missing", func(e *env) (err *core.Error) {
 		for _, name := range []string{"obj", "alloc", "free", "address"} {
-			err = memory.AllocatorRegister(e.th, 5, e.described(name))
+			err = memory.AllocatorRegister(e.th, 5, described(e, name))
 			e.want(err, abi.ErrInvalidParam)
 			e.want(memory.AllocatorGetByStream(e.th, 5, new(core.Handle), nil, nil, nil, nil, nil), abi.ErrInvalidParam)
 		}
 		return err
 	})
 	behaves("aclrtAllocatorRegister", func(e *env) {
-		desc := e.described("advise") // the one that may be missing
+		desc := described(e, "advise") // the one that may be missing
 		e.ok(memory.AllocatorRegister(e.stranger(), garbage, desc))
 		e.ok(memory.AllocatorSetFreeFuncToDesc(e.th, desc, 9)) // too late
 		want := map[string]core.Addr{"obj": allocObject, "alloc": allocFunc, "free": freeFunc, "address": addressFunc}
-		e.registered(garbage, desc, want)
-		last := e.described()
+		registered(e, garbage, desc, want)
+		last := described(e)
 		e.ok(memory.AllocatorRegister(e.th, garbage, last))
-		e.registered(garbage, last, entries)
+		registered(e, garbage, last, entries)
 		s := e.stream()
 		e.ok(memory.AllocatorRegister(e.th, s, desc))
 		e.ok(e.th.DestroyStream(s))
 		want["free"] = 9
-		e.registered(s, desc, want) // a stream is but a key
+		registered(e, s, desc, want) // a stream is but a key
 	})
 
 	prove("aclrtAllocatorGetByStream", "not-registered", func(e *env) *core.Error {
@@ -129,9 +129,9 @@ func init() {
 		return err
 	})
 	behaves("aclrtAllocatorGetByStream", func(e *env) {
-		desc := e.described()
+		desc := described(e)
 		e.ok(memory.AllocatorRegister(e.th, 5, desc))
-		e.registered(5, desc, entries)
+		registered(e, 5, desc, entries)
 		var h core.Handle
 		e.ok(memory.AllocatorGetByStream(e.stranger(), 5, &h, nil, nil, nil, nil, nil)) // all but one may be NULL
 		if h != desc {
@@ -141,8 +141,8 @@ func init() {
 
 	behaves("aclrtAllocatorUnregister", func(e *env) {
 		e.ok(memory.AllocatorUnregister(e.th, 5)) // nothing is fine
-		e.ok(memory.AllocatorRegister(e.th, 5, e.described()))
-		e.ok(memory.AllocatorRegister(e.th, 6, e.described()))
+		e.ok(memory.AllocatorRegister(e.th, 5, described(e)))
+		e.ok(memory.AllocatorRegister(e.th, 6, described(e)))
 		e.ok(memory.AllocatorUnregister(e.stranger(), 5))
 		e.want(memory.AllocatorGetByStream(e.th, 5, new(core.Handle), nil, nil, nil, nil, nil), abi.ErrInvalidParam)
 		e.ok(memory.AllocatorGetByStream(e.th, 6, new(core.Handle), nil, nil, nil, nil, nil))

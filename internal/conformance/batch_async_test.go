@@ -154,7 +154,7 @@ func init() {
 		return notOffered(e)
 	})
 	proveMore("aclrtMemcpyBatchAsync", "stream-not-live", func(e *env) *core.Error {
-		e.deadStreams(func(s core.Handle) *core.Error {
+		deadStreams(e, func(s core.Handle) *core.Error {
 			a := three(e)
 			a.stream = s
 			err := call(e, a)
@@ -176,7 +176,7 @@ func init() {
 		proveAny("aclrtMemcpyBatchAsyncV2", k.rule, batchRule(b, k.rule, notWritten, call))
 	}
 	prove("aclrtMemcpyBatchAsyncV2", "as-aclrtMemcpyBatchAsync", func(e *env) *core.Error {
-		e.sameAs("aclrtMemcpyBatchAsync", batchAsyncProofs(noIndexCall(call)))
+		sameAs(e, "aclrtMemcpyBatchAsync", batchAsyncProofs(noIndexCall(call)))
 		a := three(e)
 		a.stream = e.foreign()
 		return call(e, a)

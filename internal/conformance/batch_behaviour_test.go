@@ -34,7 +34,7 @@ func strided(e *env, from, to where, n uint64) *batchArgs {
 
 // batches checks that call copies exactly the segments, whatever their number and kind. call may leave them on the
 // stream.
-func (e *env) batches(call batchCall, counts ...uint64) {
+func batches(e *env, call batchCall, counts ...uint64) {
 	e.Helper()
 	done := func(a *batchArgs) {
 		e.Helper()
@@ -68,7 +68,7 @@ func (e *env) batches(call batchCall, counts ...uint64) {
 }
 
 // attributesCount checks that each attribute counts for its range of segments, up to the next one's or the end.
-func (e *env) attributesCount(call batchCall) {
+func attributesCount(e *env, call batchCall) {
 	e.Helper()
 	numa := abi.MemLocation{Type: abi.MemLocationTypeHostNuma, ID: 99} // the id of a host means nothing
 	other := abi.MemLocation{Type: abi.MemLocationTypeHost, ID: 7}
@@ -83,7 +83,7 @@ func (e *env) attributesCount(call batchCall) {
 		}
 		a.indexes, a.numAttrs = indexes, 3
 		for i := 3; i < 5; i++ {
-			a.dsts[i] = e.far()
+			a.dsts[i] = farMemory(e)
 			e.write(a.dsts[i], a.old[i])
 		}
 		return a
@@ -104,9 +104,9 @@ func (e *env) attributesCount(call batchCall) {
 }
 
 // declarations checks which declared locations match real ones.
-func (e *env) declarations(call batchCall) {
+func declarations(e *env, call batchCall) {
 	e.Helper()
-	registered := e.aligned(4096)
+	registered := aligned(e, 4096)
 	e.ok(memory.HostRegisterV2(e.th, registered, 4096, abi.HostRegPinned))
 	real := map[string]core.Addr{"pinned": e.pinned(64), "pageable": e.pageable(64), "registered": registered}
 	for typ := abi.MemLocationType(-1); typ <= 5; typ++ {
@@ -142,7 +142,7 @@ func (e *env) declarations(call batchCall) {
 }
 
 // tooLong checks that a segment past the end of an allocation is 107000 and no segment's fault, freed memory its own.
-func (e *env) tooLong(call batchCall) {
+func tooLong(e *env, call batchCall) {
 	e.Helper()
 	for _, w := range [][2]where{{host, dev}, {dev, host}} {
 		for _, end := range []func(a *batchArgs) *core.Addr{
@@ -161,10 +161,10 @@ func (e *env) tooLong(call batchCall) {
 
 func init() {
 	behaves("aclrtMemcpyBatch", func(e *env) {
-		e.batches(batchNow, 1, 2, 255, 257, 4096)
-		e.attributesCount(batchNow)
-		e.declarations(batchNow)
-		e.tooLong(batchNow)
+		batches(e, batchNow, 1, 2, 255, 257, 4096)
+		attributesCount(e, batchNow)
+		declarations(e, batchNow)
+		tooLong(e, batchNow)
 
 		// Segments of size 0 copy nothing, but have to be right.
 		a := newBatch(e, host, dev, 64, 64, 64)
@@ -204,29 +204,29 @@ func init() {
 		release()
 	})
 	behaves("aclrtMemcpyBatchV2", func(e *env) {
-		e.batches(noIndexCall(batchNowV2), 1, 2, 4096)
-		e.attributesCount(noIndexCall(batchNowV2))
-		e.tooLong(noIndexCall(batchNowV2))
+		batches(e, noIndexCall(batchNowV2), 1, 2, 4096)
+		attributesCount(e, noIndexCall(batchNowV2))
+		tooLong(e, noIndexCall(batchNowV2))
 	})
 	behaves("aclrtMemcpyBatchAsync", func(e *env) {
-		e.batches(batchAsync, 1, 2, 257, 4096, 5000)
-		e.attributesCount(batchAsync)
-		e.declarations(batchAsync)
-		e.tooLong(batchAsync)
-		e.batchOrder(batchAsync)
-		e.pageableBatchWaits()
+		batches(e, batchAsync, 1, 2, 257, 4096, 5000)
+		attributesCount(e, batchAsync)
+		declarations(e, batchAsync)
+		tooLong(e, batchAsync)
+		batchOrder(e, batchAsync)
+		pageableBatchWaits(e)
 	})
 	behaves("aclrtMemcpyBatchAsyncV2", func(e *env) {
-		e.batches(noIndexCall(batchAsyncV2), 1, 2, 4096, 5000)
-		e.attributesCount(noIndexCall(batchAsyncV2))
-		e.tooLong(noIndexCall(batchAsyncV2))
-		e.batchOrder(batchAsyncV2)
+		batches(e, noIndexCall(batchAsyncV2), 1, 2, 4096, 5000)
+		attributesCount(e, noIndexCall(batchAsyncV2))
+		tooLong(e, noIndexCall(batchAsyncV2))
+		batchOrder(e, batchAsyncV2)
 	})
 }
 
 // batchOrder checks that a pinned batch returns at once, runs between what is queued before and after it, and does not
 // look at the lists again.
-func (e *env) batchOrder(call batchCall) {
+func batchOrder(e *env, call batchCall) {
 	e.Helper()
 	for _, s := range []core.Handle{e.stream(), 0} {
 		a := newBatch(e, host, dev, 64, 64, 2000)
@@ -255,7 +255,7 @@ func (e *env) batchOrder(call batchCall) {
 
 // pageableBatchWaits checks that a pageable segment waits for what is queued before it, the segments before it
 // included, and is there when the call returns.
-func (e *env) pageableBatchWaits() {
+func pageableBatchWaits(e *env) {
 	e.Helper()
 	a := newBatch(e, host, dev, 64)
 	a.add(e, unreg, dev, 64, 3)
@@ -289,8 +289,8 @@ func TestBatchTurns(t *testing.T) {
 // TestBatchOn950 checks what a UB-connected device does differently.
 func TestBatchOn950(t *testing.T) {
 	e := newEnv(t, machine{product: "950"})
-	e.batches(batchAsync, 1, 300)
-	e.attributesCount(batchAsync)
+	batches(e, batchAsync, 1, 300)
+	attributesCount(e, batchAsync)
 
 	// The stream's context is compared before the first segment, and for pageable ones too.
 	a := newBatch(e, unreg, dev, 64, 64)
@@ -306,7 +306,7 @@ func TestBatchOn950(t *testing.T) {
 	a.n = 3
 	release := e.block(a.stream)
 	e.ok(e.waits(release, func() *core.Error { return batchAsync(e, a) }))
-	e.idle(a.stream)
+	idle(e, a.stream)
 	a.arrived(e, all)
 
 	// An earlier failure is reported, and nothing is copied.
@@ -341,7 +341,7 @@ func TestBatchDevices(t *testing.T) {
 		a.attrs[0].DstLoc.ID = uint32(id)
 		e.want(batchNow(e, a), want)
 		a = oneSegment(e, host, dev)
-		a.dsts[0] = e.far() // physical device 3
+		a.dsts[0] = farMemory(e) // physical device 3
 		a.attrs[0].DstLoc.ID = uint32(id)
 		if id < 2 {
 			want = map[int]abi.Code{0: abi.ErrRTParamInvalid, 1: abi.Success}[id]

@@ -314,7 +314,7 @@ func init() {
 		proveAny("aclrtMemcpyBatchV2", k.rule, batchRule(b, k.rule, notWritten, call))
 	}
 	prove("aclrtMemcpyBatchV2", "as-aclrtMemcpyBatch", func(e *env) *core.Error {
-		e.sameAs("aclrtMemcpyBatch", batchNowProofs(noIndexCall(call)))
+		sameAs(e, "aclrtMemcpyBatch", batchNowProofs(noIndexCall(call)))
 		a := three(e)
 		bothHost(e, a, 1)
 		return call(e, a)

@@ -11,22 +11,22 @@ import (
 // Proofs of count notifies. Only the 950 has them.
 
 // counting is an env of a 950.
-func (e *env) counting() *env { e.Helper(); return e.on(machine{product: "950"}) }
+func counting(e *env) *env { e.Helper(); return e.on(machine{product: "950"}) }
 
-func (e *env) count() core.Handle {
+func count(e *env) core.Handle {
 	e.Helper()
 	var n core.Handle
 	e.ok(signal.CntNotifyCreate(e.th, &n, 0))
 	return n
 }
 
-// change records a count notify on the default stream, and await makes s wait for it.
-func (e *env) change(n core.Handle, mode abi.CntNotifyRecordMode, value uint32) {
+// recordCount records a count notify on the default stream, and await makes s wait for it.
+func recordCount(e *env, n core.Handle, mode abi.CntNotifyRecordMode, value uint32) {
 	e.Helper()
 	e.ok(signal.CntNotifyRecord(e.th, n, 0, &abi.CntNotifyRecordInfo{Mode: mode, Value: value}))
 }
 
-func (e *env) await(n, s core.Handle, mode abi.CntNotifyWaitMode, value uint32, clears bool) {
+func await(e *env, n, s core.Handle, mode abi.CntNotifyWaitMode, value uint32, clears bool) {
 	e.Helper()
 	info := abi.CntNotifyWaitInfo{Mode: mode, Value: value}
 	if clears {
@@ -36,10 +36,10 @@ func (e *env) await(n, s core.Handle, mode abi.CntNotifyWaitMode, value uint32, 
 }
 
 // counts fails the test unless a count notify has a value.
-func (e *env) counts(n core.Handle, value uint32) {
+func counts(e *env, n core.Handle, value uint32) {
 	e.Helper()
 	s := e.stream()
-	e.await(n, s, abi.CntNotifyWaitEqualMode, value, false)
+	await(e, n, s, abi.CntNotifyWaitEqualMode, value, false)
 	e.passes(s)
 	e.ok(e.th.DestroyStream(s))
 }
@@ -52,24 +52,24 @@ func init() {
 
 func proveCountLife() {
 	prove("aclrtCntNotifyCreate", "none-left", func(e *env) *core.Error {
-		o := e.counting()
-		last := o.count()
+		o := counting(e)
+		last := count(o)
 		for range o.rt.Product.Notifies - 1 {
-			last = o.count()
+			last = count(o)
 		}
 		var n core.Handle
 		err := signal.CntNotifyCreate(o.th, &n, 0)
 		o.ok(signal.CntNotifyDestroy(o.th, last))
-		o.count()
+		count(o)
 		return err
 	})
-	behaves("aclrtCntNotifyCreate", func(e *env) { o := e.counting(); o.counts(o.count(), 0) })
+	behaves("aclrtCntNotifyCreate", func(e *env) { o := counting(e); counts(o, count(o), 0) })
 
 	behaves("aclrtCntNotifyDestroy", func(e *env) {
-		o := e.counting()
-		n, s := o.count(), o.stream()
+		o := counting(e)
+		n, s := count(o), o.stream()
 		a, open := o.gated()
-		o.await(n, s, abi.CntNotifyWaitEqualMode, 3, false)
+		await(o, n, s, abi.CntNotifyWaitEqualMode, 3, false)
 		o.ok(signal.CntNotifyRecord(o.th, n, a, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordSetValueMode,
 			Value: 3}))
 		o.ok(signal.CntNotifyDestroy(o.stranger(), n)) // without a context; what is queued goes on
@@ -80,10 +80,10 @@ func proveCountLife() {
 
 	var id uint32
 	behaves("aclrtCntNotifyGetId", func(e *env) {
-		o := e.counting()
+		o := counting(e)
 		seen := map[uint32]bool{}
 		for range 50 {
-			o.ok(signal.CntNotifyGetId(o.stranger(), o.count(), &id))
+			o.ok(signal.CntNotifyGetId(o.stranger(), count(o), &id))
 			if seen[id] {
 				e.Fatalf("id %d twice", id)
 			}
@@ -94,8 +94,8 @@ func proveCountLife() {
 
 func proveCountRecord() {
 	behaves("aclrtCntNotifyRecord", func(e *env) {
-		o := e.counting()
-		n := o.count()
+		o := counting(e)
+		n := count(o)
 		const set, add, or, and = abi.CntNotifyRecordSetValueMode, abi.CntNotifyRecordAddMode,
 			abi.CntNotifyRecordBitOrMode, abi.CntNotifyRecordBitAndMode
 		for _, step := range []struct {
@@ -105,33 +105,33 @@ func proveCountRecord() {
 			{set, 7, 7}, {add, 5, 12}, {add, math.MaxUint32, 11}, {or, 0xF0, 0xFB}, {and, 0x3C, 0x38}, {or, 0,
 				0x38}, {and, 0, 0}, {set, math.MaxUint32, math.MaxUint32}, {add, 1, 0},
 		} {
-			o.change(n, step.mode, step.value)
-			o.counts(n, step.then)
+			recordCount(o, n, step.mode, step.value)
+			counts(o, n, step.then)
 		}
 		a, open := o.gated() // in the order of its stream
 		o.ok(signal.CntNotifyRecord(o.th, n, a, &abi.CntNotifyRecordInfo{Value: 9}))
-		o.counts(n, 0)
+		counts(o, n, 0)
 		open()
-		o.counts(n, 9)
+		counts(o, n, 9)
 	})
 
 	behaves("aclrtCntNotifyReset", func(e *env) {
-		o := e.counting()
-		n := o.count()
-		o.change(n, abi.CntNotifyRecordSetValueMode, 77)
-		o.counts(n, 77)
+		o := counting(e)
+		n := count(o)
+		recordCount(o, n, abi.CntNotifyRecordSetValueMode, 77)
+		counts(o, n, 77)
 		s := o.stream()
-		o.await(n, s, abi.CntNotifyWaitLessMode, 1, false)
+		await(o, n, s, abi.CntNotifyWaitLessMode, 1, false)
 		o.held(s)
 		o.ok(signal.CntNotifyReset(o.th, n, 0))
 		o.passes(s)
-		o.counts(n, 0)
+		counts(o, n, 0)
 	})
 }
 
 func proveCountWait() {
 	behaves("aclrtCntNotifyWaitWithTimeout", func(e *env) {
-		o := e.counting()
+		o := counting(e)
 		const less, equal, more, atLeast, bits = abi.CntNotifyWaitLessMode, abi.CntNotifyWaitEqualMode,
 			abi.CntNotifyWaitBiggerMode, abi.CntNotifyWaitBiggerOrEqualMode, abi.CntNotifyWaitEqualWithBitmaskMode
 		for _, c := range []struct {
@@ -143,14 +143,14 @@ func proveCountWait() {
 			{atLeast, 5, 4, 5}, {bits, 0b101, 0b1001, 0b1101}, {bits, 0, 1, 1},
 		} {
 			for _, clears := range []bool{false, true} {
-				n, s := o.count(), o.stream()
-				o.change(n, abi.CntNotifyRecordSetValueMode, c.no)
-				o.counts(n, c.no)
-				o.await(n, s, c.mode, c.given, clears)
+				n, s := count(o), o.stream()
+				recordCount(o, n, abi.CntNotifyRecordSetValueMode, c.no)
+				counts(o, n, c.no)
+				await(o, n, s, c.mode, c.given, clears)
 				if c.no != c.yes {
 					o.held(s)
 				}
-				o.change(n, abi.CntNotifyRecordSetValueMode, c.yes)
+				recordCount(o, n, abi.CntNotifyRecordSetValueMode, c.yes)
 				o.passes(s)
 				then := c.yes
 				if clears && c.no != c.yes {
@@ -159,15 +159,15 @@ func proveCountWait() {
 				if clears && c.no == c.yes {
 					then = c.yes // it was met, and cleared, before the second record
 				}
-				o.counts(n, then)
+				counts(o, n, then)
 				o.ok(o.th.DestroyStream(s))
 			}
 		}
 		// A value that was there for a moment is not missed.
-		n, s := o.count(), o.stream()
-		o.await(n, s, equal, 2, false)
+		n, s := count(o), o.stream()
+		await(o, n, s, equal, 2, false)
 		for v := range uint32(4) {
-			o.change(n, abi.CntNotifyRecordSetValueMode, v+1)
+			recordCount(o, n, abi.CntNotifyRecordSetValueMode, v+1)
 		}
 		o.passes(s)
 		o.ok(signal.CntNotifyWaitWithTimeout(o.th, n, s, &abi.CntNotifyWaitInfo{Mode: equal, Value: 99, Timeout: 1}))

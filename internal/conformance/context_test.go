@@ -13,7 +13,7 @@ import (
 )
 
 // context makes an explicit context on device 0, current in th.
-func (e *env) context(th *core.Thread) core.Handle {
+func context(e *env, th *core.Thread) core.Handle {
 	e.Helper()
 	var c core.Handle
 	e.ok(th.CreateContext(&c, 0))
@@ -21,7 +21,7 @@ func (e *env) context(th *core.Thread) core.Handle {
 }
 
 // contextOf is th's current context, 0 without one.
-func (e *env) contextOf(th *core.Thread) core.Handle {
+func contextOf(e *env, th *core.Thread) core.Handle {
 	e.Helper()
 	var c core.Handle
 	if err := th.GetCurrentContext(&c); err != nil {
@@ -31,10 +31,10 @@ func (e *env) contextOf(th *core.Thread) core.Handle {
 }
 
 // withDead is a thread whose current context another thread has destroyed, and that context.
-func (e *env) withDead() (*core.Thread, core.Handle) {
+func withDead(e *env) (*core.Thread, core.Handle) {
 	e.Helper()
 	o := e.stranger()
-	c := e.context(o)
+	c := context(e, o)
 	e.ok(e.th.DestroyContext(c))
 	return o, c
 }
@@ -42,20 +42,20 @@ func (e *env) withDead() (*core.Thread, core.Handle) {
 func init() {
 	prove("aclrtCreateContext", "device-fails", func(e *env) *core.Error {
 		e.faults.FailAll(faulty.Open, driver.ErrLost)
-		was := e.contextOf(e.th)
+		was := contextOf(e, e.th)
 		c := garbage
 		err := e.th.CreateContext(&c, 1)
 		is(e, "untouched output", c, garbage)
-		is(e, "current context", e.contextOf(e.th), was)
+		is(e, "current context", contextOf(e, e.th), was)
 		return err
 	})
 	behaves("aclrtCreateContext", func(e *env) {
 		var c, def, own core.Handle
-		primary := e.contextOf(e.th)
+		primary := contextOf(e, e.th)
 		e.ok(e.th.CtxGetCurrentDefaultStream(&def))
 		e.ok(e.th.CreateContext(&c, 2))
-		is(e, "current context", e.contextOf(e.th), c)
-		is(e, "its device", e.current(e.th), 2)
+		is(e, "current context", contextOf(e, e.th), c)
+		is(e, "its device", current(e, e.th), 2)
 		e.ok(e.th.CtxGetCurrentDefaultStream(&own))
 		if c == primary || own == def {
 			e.Error("the context is not one of its own")
@@ -66,11 +66,11 @@ func init() {
 	})
 
 	prove("aclrtDestroyContext", "context-unknown", func(e *env) *core.Error {
-		c := e.context(e.th)
+		c := context(e, e.th)
 		e.ok(e.th.DestroyContext(c))
 		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull) // gone, since nobody has it current
 		o := e.stranger()
-		c = e.context(o)
+		c = context(e, o)
 		e.ok(o.SetDevice(0)) // nobody has it current before it goes
 		e.ok(e.th.DestroyContext(c))
 		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull)
@@ -78,22 +78,22 @@ func init() {
 		return e.th.DestroyContext(garbage)
 	})
 	prove("aclrtDestroyContext", "primary", func(e *env) *core.Error {
-		c := e.contextOf(e.th)
+		c := contextOf(e, e.th)
 		err := e.th.DestroyContext(c)
-		is(e, "current context", e.contextOf(e.th), c)
+		is(e, "current context", contextOf(e, e.th), c)
 		e.ok(e.stranger().ResetDevice(0))
 		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull) // dead and still current here, but primary comes first
 		return err
 	})
 	prove("aclrtDestroyContext", "destroyed", func(e *env) *core.Error {
-		o, c := e.withDead()
+		o, c := withDead(e)
 		err := e.th.DestroyContext(c)
 		e.ok(o.SetDevice(0)) // now nobody has it
 		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull)
 		return err
 	})
 	behaves("aclrtDestroyContext", func(e *env) {
-		c := e.context(e.th)
+		c := context(e, e.th)
 		s := e.stream()
 		started, gate := make(chan struct{}), make(chan struct{})
 		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { close(started); <-gate }, 0))
@@ -103,19 +103,19 @@ func init() {
 		e.ok(transfer.MemsetAsync(e.th, p, 64, 2, 64, s))
 		// what runs is waited for
 		e.ok(e.waits(func() { close(gate) }, func() *core.Error { return e.th.DestroyContext(c) }))
-		is(e, "no context", e.contextOf(e.th), 0)
+		is(e, "no context", contextOf(e, e.th), 0)
 		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
 		is(e, "memory belongs to the device", e.attributes(p).Location.Type, abi.MemLocationTypeDevice)
 		e.ok(e.th.SetDevice(0))
 		e.holds(p, slices.Repeat([]byte{1}, 64)) // and what is queued is dropped
 
-		o, dead := e.withDead()
-		is(e, "a dead context", e.contextOf(o), 0)
+		o, dead := withDead(e)
+		is(e, "a dead context", contextOf(e, o), 0)
 		e.want(o.CreateStream(new(core.Handle)), abi.ErrRTContextNull)
 		e.want(e.th.SetCurrentContext(dead), abi.ErrRTParamInvalid)
 
 		for range 20 { // of several at once, one does it
-			c := e.context(e.rt.NewThread(4))
+			c := context(e, e.rt.NewThread(4))
 			var ends [3]*core.Error
 			var all sync.WaitGroup
 			for i := range ends {
@@ -135,22 +135,22 @@ func init() {
 	})
 
 	prove("aclrtSetCurrentContext", "context-not-live", func(e *env) *core.Error {
-		_, dead := e.withDead()
-		was := e.contextOf(e.th)
+		_, dead := withDead(e)
+		was := contextOf(e, e.th)
 		e.want(e.th.SetCurrentContext(dead), abi.ErrRTParamInvalid)
 		e.want(e.th.SetCurrentContext(e.stream()), abi.ErrRTParamInvalid)
 		err := e.th.SetCurrentContext(garbage)
-		is(e, "current context", e.contextOf(e.th), was)
+		is(e, "current context", contextOf(e, e.th), was)
 		return err
 	})
 	behaves("aclrtSetCurrentContext", func(e *env) {
-		primary := e.contextOf(e.th)
-		c := e.context(e.stranger())
+		primary := contextOf(e, e.th)
+		c := context(e, e.stranger())
 		o := e.rt.NewThread(4)
 		for _, th := range []*core.Thread{e.th, o} { // several threads share one
 			for _, want := range []core.Handle{c, primary} {
 				e.ok(th.SetCurrentContext(want))
-				is(e, "current context", e.contextOf(th), want)
+				is(e, "current context", contextOf(e, th), want)
 			}
 		}
 	})
@@ -162,14 +162,14 @@ func init() {
 		return err
 	})
 	behaves("aclrtGetCurrentContext", func(e *env) {
-		primary := e.contextOf(e.th)
-		c := e.context(e.th)
+		primary := contextOf(e, e.th)
+		c := context(e, e.th)
 		if primary == 0 || primary == c {
 			e.Errorf("primary %#x, explicit %#x", primary, c)
 		}
-		is(e, "the explicit one", e.contextOf(e.th), c)
+		is(e, "the explicit one", contextOf(e, e.th), c)
 		e.ok(e.th.SetDevice(0))
-		is(e, "the primary one again", e.contextOf(e.th), primary)
+		is(e, "the primary one again", contextOf(e, e.th), primary)
 	})
 
 	prove("aclrtCtxGetSysParamOpt", "never-set", func(e *env) *core.Error {
@@ -186,7 +186,7 @@ func init() {
 		v := int64(7)
 		e.ok(e.th.CtxGetSysParamOpt(abi.OptDeterministic, &v))
 		is(e, "value", v, 3)
-		e.context(e.th)
+		context(e, e.th)
 		e.want(e.th.CtxGetSysParamOpt(abi.OptDeterministic, &v), abi.ErrRTSysparamoptNotSet)
 	})
 
@@ -205,7 +205,7 @@ func init() {
 				v := int64(7)
 				e.ok(e.th.CtxGetSysParamOpt(opt, &v))
 				is(e, "context value", v, want)
-				is(e, "process value", e.param(opt), want)
+				is(e, "process value", param(e, opt), want)
 			}
 		}
 	})
@@ -240,7 +240,7 @@ func init() {
 		e.holds(p, make([]byte, 64))
 		e.ok(e.th.CtxGetFloatOverflowAddr(&again))
 		is(e, "the same each time", again, p)
-		c := e.context(e.th)
+		c := context(e, e.th)
 		e.ok(e.th.CtxGetFloatOverflowAddr(&other))
 		if other == p {
 			e.Error("two contexts share a flag")
@@ -249,7 +249,7 @@ func init() {
 		e.ok(e.th.SetDevice(0))
 		is(e, "it goes with its context", e.attributes(other).Location.Type, abi.MemLocationTypeUnregistered)
 
-		e.context(e.th)
+		context(e, e.th)
 		e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
 		e.want(e.th.CtxGetFloatOverflowAddr(&p), abi.ErrRTMemoryAllocation)
 		e.faults.Fail(faulty.Run, 1, driver.ErrLost)

@@ -100,7 +100,7 @@ func planeMemory(e *env, call planeCall) {
 		e.ok(e.th.SynchronizeStream(old.stream))
 		old.isOld(e)
 		if a.kind == d2h {
-			e.aroundHole(a.dst)
+			aroundHole(e, a.dst)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func init() {
 }
 
 // planes checks that exactly the rows are copied, in many shapes.
-func (e *env) planes(call planeCall, ends [][2]where) {
+func planes(e *env, call planeCall, ends [][2]where) {
 	e.Helper()
 	s := e.stream()
 	for _, shape := range []struct{ width, height, spitch, dpitch uint64 }{
@@ -225,8 +225,8 @@ func (e *env) planes(call planeCall, ends [][2]where) {
 				width: shape.width, height: shape.height, kind: dflt, stream: s}))
 			e.ok(e.th.SynchronizeStream(s))
 			e.holds(dst, rows(want, shape.dpitch, data, shape.spitch, shape.width, shape.height))
-			e.release(src, w[0])
-			e.release(dst, w[1])
+			release(e, src, w[0])
+			release(e, dst, w[1])
 		}
 	}
 }
@@ -234,7 +234,7 @@ func (e *env) planes(call planeCall, ends [][2]where) {
 func init() {
 	upDown := [][2]where{{host, dev}, {unreg, dev}, {dev, host}, {dev, unreg}}
 	behaves("aclrtMemcpy2d", func(e *env) {
-		e.planes(plane, upDown)
+		planes(e, plane, upDown)
 		// Kinds are corrected, but what is called host to device by mistake and goes across is refused.
 		a := smallPlane(e)
 		a.kind = d2h
@@ -265,7 +265,7 @@ func init() {
 		e.want(plane(e, a), abi.ErrRTDrvInternalError)
 	})
 	behaves("aclrtMemcpy2dAsync", func(e *env) {
-		e.planes(planeAsync, append(upDown, [2]where{dev, dev}))
+		planes(e, planeAsync, append(upDown, [2]where{dev, dev}))
 
 		// Pinned memory does not wait, pageable memory does; NULL is the default stream here.
 		for _, from := range []where{host, unreg} {
@@ -280,7 +280,7 @@ func init() {
 					e.ok(e.th.SynchronizeStream(s))
 				} else {
 					e.ok(transfer.MemsetAsync(e.th, a.dst, 128, 0, 128, s))
-					e.ok(transfer.MemcpyAsync(e.th, a.dst, 128, e.copyOf(noise(128, 2)), 128, h2d, s))
+					e.ok(transfer.MemcpyAsync(e.th, a.dst, 128, copyOf(e, noise(128, 2)), 128, h2d, s))
 					e.ok(e.waits(release, func() *core.Error { return planeAsync(e, a) }))
 				}
 				a.arrived(e)
@@ -290,7 +290,7 @@ func init() {
 }
 
 // copyOf is pinned memory that holds b.
-func (e *env) copyOf(b []byte) core.Addr {
+func copyOf(e *env, b []byte) core.Addr {
 	e.Helper()
 	p := e.pinned(uint64(len(b)))
 	e.write(p, b)

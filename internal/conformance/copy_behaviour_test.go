@@ -19,7 +19,7 @@ var sizes = []uint64{1, 2, 63, 64, 65, 4095, 4096, 4097, 64 << 10, 64<<10 + 1, 5
 
 // moves checks that call copies exactly what it is asked to, for many sizes and at odd addresses, between all of
 // froms and tos. call may leave the copy on the stream.
-func (e *env) moves(call copyCall, froms, tos []where) {
+func moves(e *env, call copyCall, froms, tos []where) {
 	e.Helper()
 	const edge = 37
 	s := e.stream()
@@ -38,15 +38,15 @@ func (e *env) moves(call copyCall, froms, tos []where) {
 				e.ok(e.th.SynchronizeStream(s))
 				copy(want[edge:], data[3:3+n])
 				e.holds(dst, want)
-				e.release(src, from)
-				e.release(dst, to)
+				release(e, src, from)
+				release(e, dst, to)
 			}
 		}
 	}
 }
 
 // release frees memory that a test has used up.
-func (e *env) release(p core.Addr, w where) {
+func release(e *env, p core.Addr, w where) {
 	e.Helper()
 	switch w {
 	case dev:
@@ -60,7 +60,7 @@ var everywhere = []where{dev, host, unreg}
 
 func init() {
 	behaves("aclrtMemcpy", func(e *env) {
-		e.moves(memcpy, everywhere, everywhere)
+		moves(e, memcpy, everywhere, everywhere)
 
 		// Host to host is a plain copy, and overlapping ranges end as memmove leaves them.
 		for _, w := range everywhere {
@@ -91,16 +91,16 @@ func init() {
 	})
 
 	behaves("aclrtMemcpyAsync", func(e *env) {
-		e.moves(memcpyAsync, everywhere, everywhere)
-		e.pinnedDoesNotWait(memcpyAsync)
-		e.pageableWaits(memcpyAsync)
-		e.bufferedDoesNotWait()
+		moves(e, memcpyAsync, everywhere, everywhere)
+		pinnedDoesNotWait(e, memcpyAsync)
+		pageableWaits(e, memcpyAsync)
+		bufferedDoesNotWait(e)
 	})
 
 	behaves("aclrtMemcpyAsyncWithCondition", func(e *env) {
-		e.moves(memcpyAsyncWithCondition, everywhere, everywhere)
-		e.pinnedDoesNotWait(memcpyAsyncWithCondition)
-		e.pageableWaits(memcpyAsyncWithCondition)
+		moves(e, memcpyAsyncWithCondition, everywhere, everywhere)
+		pinnedDoesNotWait(e, memcpyAsyncWithCondition)
+		pageableWaits(e, memcpyAsyncWithCondition)
 	})
 }
 
@@ -115,7 +115,7 @@ func repeat(b byte, n int) []byte {
 
 // pinnedDoesNotWait checks that copies of pinned and device memory return before the stream comes to them, run in its
 // order, and read their source when they run.
-func (e *env) pinnedDoesNotWait(call copyCall) {
+func pinnedDoesNotWait(e *env, call copyCall) {
 	e.Helper()
 	up := upload(e)
 	down := &copyArgs{th: e.th, dst: e.pinned(64), destMax: 64, src: e.device(64), count: 64, kind: d2h}
@@ -141,7 +141,7 @@ func (e *env) pinnedDoesNotWait(call copyCall) {
 
 // pageableWaits checks that copies of pageable memory are made when everything queued before has run, and before the
 // call returns.
-func (e *env) pageableWaits(call copyCall) {
+func pageableWaits(e *env, call copyCall) {
 	e.Helper()
 	p, q := e.device(64), e.pageable(64)
 	for _, s := range []core.Handle{e.stream(), 0} {
@@ -158,12 +158,12 @@ func (e *env) pageableWaits(call copyCall) {
 			return call(e, &copyArgs{th: e.th, dst: p, destMax: 64, src: q, count: 64, kind: dflt, stream: s})
 		}))
 		e.holds(p, noise(64, 1))
-		e.idle(s)
+		idle(e, s)
 	}
 }
 
 // idle checks that a stream has nothing left to do.
-func (e *env) idle(s core.Handle) {
+func idle(e *env, s core.Handle) {
 	e.Helper()
 	var status abi.StreamStatus
 	e.ok(e.th.StreamQuery(s, &status))
@@ -174,7 +174,7 @@ func (e *env) idle(s core.Handle) {
 
 // bufferedDoesNotWait checks that ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE reads its source during the call, whatever the
 // memory is, and writes in the order of the stream.
-func (e *env) bufferedDoesNotWait() {
+func bufferedDoesNotWait(e *env) {
 	e.Helper()
 	for _, w := range []where{host, unreg} {
 		for _, n := range []uint64{64, 3 << 20} {

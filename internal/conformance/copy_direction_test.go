@@ -80,7 +80,7 @@ var inRC = directions{
 }
 
 // becomes makes a copy of 64 bytes between others that must not change, and says what became of it.
-func (e *env) becomes(call copyCall, from, to where, kind abi.MemcpyKind, stream core.Handle) string {
+func becomes(e *env, call copyCall, from, to where, kind abi.MemcpyKind, stream core.Handle) string {
 	e.Helper()
 	const n, edge = 64, 64
 	old, data := noise(n+2*edge, 1), noise(n+2*edge, 2)
@@ -114,7 +114,7 @@ func (e *env) becomes(call copyCall, from, to where, kind abi.MemcpyKind, stream
 }
 
 // follows checks a table, for the kinds from first on.
-func (e *env) follows(table directions, first abi.MemcpyKind, call copyCall) {
+func follows(e *env, table directions, first abi.MemcpyKind, call copyCall) {
 	e.Helper()
 	s := e.stream()
 	for _, row := range table {
@@ -123,7 +123,7 @@ func (e *env) follows(table directions, first abi.MemcpyKind, call copyCall) {
 			if kind < first {
 				continue
 			}
-			if got := e.becomes(call, row.from, row.to, kind, s); got != want {
+			if got := becomes(e, call, row.from, row.to, kind, s); got != want {
 				e.Errorf("%s → %s, %v: %s, want %s", row.from, row.to, kind, got, want)
 			}
 		}
@@ -145,7 +145,7 @@ func TestDirections(t *testing.T) {
 		top := fmt.Sprintf("%s/%s/strict=%t/", tt.product, tt.form, tt.strict)
 		for name, call := range map[string]copyCall{"aclrtMemcpyAsync": memcpyAsync,
 			"aclrtMemcpyAsyncWithCondition": memcpyAsyncWithCondition} {
-			t.Run(top+name, func(t *testing.T) { newEnv(t, tt.machine).follows(tt.table, h2h, call) })
+			t.Run(top+name, func(t *testing.T) { follows(newEnv(t, tt.machine), tt.table, h2h, call) })
 		}
 		t.Run(top+"aclrtMemcpy2dAsync", func(t *testing.T) {
 			table := tt.table.flat(tt.form == "RC")
@@ -153,7 +153,7 @@ func TestDirections(t *testing.T) {
 				// Copies within a device are refused (rule 20 of aclrtMemcpy2dAsync).
 				table = directions{{unreg, dev, []string{late, late}}, {dev, unreg, []string{late, no, late}}}
 			}
-			newEnv(t, tt.machine).follows(table, h2d, memcpy2dAsync)
+			follows(newEnv(t, tt.machine), table, h2d, memcpy2dAsync)
 		})
 	}
 }
@@ -226,7 +226,7 @@ func TestSynchronousDirections(t *testing.T) {
 			for _, from := range []where{dev, host, unreg} {
 				for _, to := range []where{dev, host, unreg} {
 					for kind := h2h; kind <= buf; kind++ {
-						if got := e.becomes(memcpy, from, to, kind, s); got != now {
+						if got := becomes(e, memcpy, from, to, kind, s); got != now {
 							e.Errorf("%s → %s, %v: %s", from, to, kind, got)
 						}
 					}
@@ -247,7 +247,7 @@ func TestBuffered(t *testing.T) {
 				if from != dev && to == dev {
 					want = now // the part that needs the host
 				}
-				if got := e.becomes(memcpyAsync, from, to, buf, s); got != want {
+				if got := becomes(e, memcpyAsync, from, to, buf, s); got != want {
 					t.Errorf("%s: %s → %s: %s, want %s", p, from, to, got, want)
 				}
 			}

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -59,31 +58,16 @@ func noise(n, seed uint64) []byte {
 // write and read move bytes of any memory with the synchronous copy.
 func (e *env) write(p core.Addr, b []byte) {
 	e.Helper()
-	e.ok(transfer.Memcpy(e.th, p, uint64(len(b)), sliceAddr(b), uint64(len(b)), dflt))
+	e.ok(transfer.Memcpy(e.th, p, uint64(len(b)), core.AddrOf(b), uint64(len(b)), dflt))
 	runtime.KeepAlive(b)
 }
 
 func (e *env) read(p core.Addr, n uint64) []byte {
 	e.Helper()
 	b := make([]byte, n)
-	e.ok(transfer.Memcpy(e.th, sliceAddr(b), n, p, n, dflt))
+	e.ok(transfer.Memcpy(e.th, core.AddrOf(b), n, p, n, dflt))
 	return b
 }
-
-// sliceAddr is where a slice's bytes are, as long as the caller keeps it. The pointer leaks, which keeps the bytes off
-// stacks: those move.
-func sliceAddr(b []byte) core.Addr {
-	p := unsafe.Pointer(unsafe.SliceData(b))
-	if neverTrue {
-		leaked = p
-	}
-	return core.Addr(p)
-}
-
-var (
-	leaked    unsafe.Pointer
-	neverTrue bool
-)
 
 // holds checks that memory holds exactly want.
 func (e *env) holds(p core.Addr, want []byte) {
@@ -151,21 +135,17 @@ func (e *env) hole() core.Addr {
 	e.Helper()
 	page := os.Getpagesize()
 	b, err := unix.Mmap(-1, 0, 3*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	e.Cleanup(func() { unix.Munmap(b) })
 	for i := range b {
 		b[i] = 0x5A
 	}
-	if err := unix.Mprotect(b[page:2*page], unix.PROT_NONE); err != nil {
-		e.Fatal(err)
-	}
-	return sliceAddr(b)
+	testenv.OK(e, unix.Mprotect(b[page:2*page], unix.PROT_NONE))
+	return core.AddrOf(b)
 }
 
 // aroundHole checks that what can be touched around a hole is as hole made it.
-func (e *env) aroundHole(p core.Addr) {
+func aroundHole(e *env, p core.Addr) {
 	e.Helper()
 	page := uint64(os.Getpagesize())
 	want := slices.Repeat([]byte{0x5A}, int(page))
@@ -174,16 +154,12 @@ func (e *env) aroundHole(p core.Addr) {
 }
 
 // unmapped is a page that was the program's and is gone.
-func (e *env) unmapped() core.Addr {
+func unmapped(e *env) core.Addr {
 	e.Helper()
 	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		e.Fatal(err)
-	}
-	p := sliceAddr(b)
-	if err := unix.Munmap(b); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
+	p := core.AddrOf(b)
+	testenv.OK(e, unix.Munmap(b))
 	return p
 }
 
@@ -256,7 +232,7 @@ func caseOf(t *testing.T, function, rule string) Case {
 
 // sameAs proves that a call answers like function, whose rules it shares: each proof makes the call and has to end
 // like the function's rule.
-func (e *env) sameAs(function string, rules map[string]proof) {
+func sameAs(e *env, function string, rules map[string]proof) {
 	for rule, p := range rules {
 		c := caseOf(e.T, function, rule)
 		e.Run(ruleID(function, rule), func(t *testing.T) {

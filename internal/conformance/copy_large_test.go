@@ -50,20 +50,16 @@ func large(t *testing.T) *env {
 }
 
 // tiled is size bytes of host memory that repeat one tile, which alone takes memory.
-func (e *env) tiled(tile []byte, size int) core.Addr {
+func tiled(e *env, tile []byte, size int) core.Addr {
 	e.Helper()
 	fd, err := unix.MemfdCreate("tile", unix.MFD_CLOEXEC)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	defer unix.Close(fd)
 	if _, err := unix.Pwrite(fd, tile, 0); err != nil {
 		e.Fatal(err)
 	}
 	b, err := unix.Mmap(-1, 0, size, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	e.Cleanup(func() { unix.Munmap(b) })
 	for at := 0; at < size; at += len(tile) {
 		n := min(len(tile), size-at)
@@ -72,7 +68,7 @@ func (e *env) tiled(tile []byte, size int) core.Addr {
 			e.Fatal(err)
 		}
 	}
-	return sliceAddr(b)
+	return core.AddrOf(b)
 }
 
 // TestLargeCopies copies more than 4 GiB at once: no size has 32 bits on the way.
@@ -84,14 +80,14 @@ func TestLargeCopies(t *testing.T) {
 	e := large(t)
 	const size, step = 4<<30 + 4097, 65 << 20 // 4 GiB is no multiple of it: what is 4 GiB apart differs
 	tile := noise(step, 1)
-	q := e.tiled(tile, 4<<30+8192)
+	q := tiled(e, tile, 4<<30+8192)
 	e.ok(memory.HostRegisterV2(e.th, q, size, abi.HostRegPinned))
 	p, s, b := e.device(size), e.stream(), make([]byte, step)
 	check := func(what string) {
 		t.Helper()
 		for at := uint64(0); at < size; at += step {
 			n := min(step, size-at)
-			e.ok(transfer.Memcpy(e.th, sliceAddr(b), n, p+core.Addr(at), n, d2h))
+			e.ok(transfer.Memcpy(e.th, core.AddrOf(b), n, p+core.Addr(at), n, d2h))
 			if !slices.Equal(b[:n], tile[:n]) {
 				t.Fatalf("%s: the bytes from %d on are wrong", what, at)
 			}

@@ -13,7 +13,7 @@ import (
 )
 
 // gone accepts what may become of work whose memory goes before its turn: it fails there, or it was quick enough.
-func (e *env) gone(s core.Handle, must bool) {
+func gone(e *env, s core.Handle, must bool) {
 	e.Helper()
 	err := e.th.SynchronizeStream(s)
 	if c := codeOf(err); c != abi.ErrRTSysDma && (must || c != abi.Success) {
@@ -66,7 +66,7 @@ func TestFreedInFlight(t *testing.T) {
 						e.ok(memory.Free(e.th, w.p))
 					}
 					release()
-					e.gone(s, must)
+					gone(e, s, must)
 					if freeHost {
 						e.ok(memory.Free(e.th, w.p))
 					} else {
@@ -87,7 +87,7 @@ func TestClosedInFlight(t *testing.T) {
 		b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		testenv.OK(t, err)
 		e.Cleanup(func() { unix.Munmap(b) })
-		p, size := sliceAddr(b), uint64(n)
+		p, size := core.AddrOf(b), uint64(n)
 		e.ok(memory.HostRegisterV2(e.th, p, size, abi.HostRegPinned))
 		d := e.device(size)
 		for _, put := range []func(s core.Handle) *core.Error{
@@ -101,10 +101,10 @@ func TestClosedInFlight(t *testing.T) {
 			e.ok(put(s))
 			testenv.OK(t, unix.Mprotect(b[n/2:], unix.PROT_NONE))
 			release()
-			e.gone(s, true)
+			gone(e, s, true)
 			// On an idle stream too, where a small copy is made by the submitter.
 			e.ok(put(s))
-			e.gone(s, true)
+			gone(e, s, true)
 			testenv.OK(t, unix.Mprotect(b[n/2:], unix.PROT_READ|unix.PROT_WRITE))
 			e.ok(put(s))
 			e.ok(e.th.SynchronizeStream(s))
@@ -114,7 +114,7 @@ func TestClosedInFlight(t *testing.T) {
 		e.ok(transfer.MemcpyAsync(e.th, d, size, p, size, h2d, s))
 		e.ok(memory.HostUnregister(e.th, p))
 		release()
-		e.gone(s, true)
+		gone(e, s, true)
 	}
 }
 
@@ -156,15 +156,15 @@ func TestWildInRC(t *testing.T) {
 		e.Cleanup(func() { unix.Munmap(closed) })
 		d, s := e.device(n), e.stream()
 		for _, kind := range []abi.MemcpyKind{h2h, d2d} {
-			for _, wild := range []core.Addr{sliceAddr(closed), 16, 1 << 60, ^core.Addr(0) - 4096} {
+			for _, wild := range []core.Addr{core.AddrOf(closed), 16, 1 << 60, ^core.Addr(0) - 4096} {
 				e.ok(transfer.MemcpyAsync(e.th, d, n, wild, n, kind, s))
-				e.gone(s, true)
+				gone(e, s, true)
 				e.ok(transfer.MemcpyAsync(e.th, wild, n, d, n, kind, s))
-				e.gone(s, true)
+				gone(e, s, true)
 			}
 		}
 		p := e.hole()
 		e.want(transfer.MemcpyAsync(e.th, p, 8192, d, 8192, d2h, s), abi.ErrRTParamInvalid)
-		e.aroundHole(p)
+		aroundHole(e, p)
 	}
 }

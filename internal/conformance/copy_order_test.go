@@ -61,7 +61,7 @@ func TestCopiesInOrder(t *testing.T) {
 				e.ok(batchAsync(e, a))
 				copy(model[j][to:], model[i][from:from+n])
 				if places[i] == unreg || places[j] == unreg {
-					e.idle(s)
+					idle(e, s)
 				}
 			case places[i] == dev || places[j] == dev:
 				if i == j && from < to+n && to < from+n {
@@ -70,7 +70,7 @@ func TestCopiesInOrder(t *testing.T) {
 				e.ok(transfer.MemcpyAsync(e.th, dst, n, src, n, dflt, s))
 				copy(model[j][to:], model[i][from:from+n])
 				if places[i] == unreg || places[j] == unreg {
-					e.idle(s)
+					idle(e, s)
 				}
 			}
 		}
@@ -126,7 +126,7 @@ func TestCopyHammer(t *testing.T) {
 				to := down
 				page := make([]byte, n)
 				if i%5 == 0 {
-					to = sliceAddr(page)
+					to = core.AddrOf(page)
 				}
 				if !ok(transfer.MemcpyAsync(th, p, n, up, n, h2d, s)) ||
 					!ok(transfer.MemcpyAsync(th, q, n, p, n, d2d, s)) ||

@@ -82,7 +82,7 @@ func init() {
 		})
 	})
 	prove("aclrtMemcpy", "driver-refuses-range", func(e *env) *core.Error {
-		e.refusesMemory(memcpy)
+		refusesMemory(e, memcpy)
 		return b.from("driver-refuses-range", upload, memcpy)(e)
 	})
 	prove("aclrtMemcpy", "driver-fails", func(e *env) *core.Error {
@@ -96,7 +96,7 @@ func init() {
 
 // refusesMemory checks that a copy of 128 bytes is refused where one end is freed, too short, or cannot be touched, and
 // that nothing is written then.
-func (e *env) refusesMemory(call copyCall) {
+func refusesMemory(e *env, call copyCall) {
 	e.Helper()
 	const n = 8192
 	up := func() *copyArgs {
@@ -132,7 +132,7 @@ func (e *env) refusesMemory(call copyCall) {
 	refused("past the end of the destination", func(a *copyArgs) { a.dst += n - 64; a.count = 97 })
 	refused("as long as memory, destination", func(a *copyArgs) { a.count, a.destMax = 1<<63, 1<<63 })
 	refused("a gap, found when the source is touched", func(a *copyArgs) { a.src = e.hole() })
-	refused("a source that is gone, found when touched", func(a *copyArgs) { a.src = e.unmapped(); a.count = 64 })
+	refused("a source that is gone, found when touched", func(a *copyArgs) { a.src = unmapped(e); a.count = 64 })
 	refused("no memory, found when touched", func(a *copyArgs) { a.src = 16; a.count = 64 })
 	refused("no address, found when touched", func(a *copyArgs) { a.src = 1 << 60; a.count = 64 })
 	var gap core.Addr
@@ -141,7 +141,7 @@ func (e *env) refusesMemory(call copyCall) {
 		a.src, a.dst = a.dst,
 			gap
 	})
-	e.aroundHole(gap)
+	aroundHole(e, gap)
 }
 
 var asyncBreakers = breakers[copyArgs]{
@@ -215,7 +215,7 @@ func asyncProofs(call copyCall) map[string]proof {
 			return b.from("buf-kind-misplaced", upload, call)(e)
 		},
 		"unclassified": func(e *env) *core.Error {
-			e.refusesMemory(call)
+			refusesMemory(e, call)
 			for arg, change := range map[string]func(a *copyArgs){
 				"src": func(a *copyArgs) { a.src = e.freed(host, 64) },
 				"dst": func(a *copyArgs) { a.dst, a.src, a.count, a.destMax = a.dst+32, e.pinned(96), 96, 96 },
@@ -279,7 +279,7 @@ func asyncProofs(call copyCall) map[string]proof {
 			e.want(err, abi.ErrRTParamInvalid)
 			a.src, a.dst, a.kind = a.dst, e.hole(), d2h
 			e.want(call(e, a), abi.ErrRTParamInvalid)
-			e.aroundHole(a.dst)
+			aroundHole(e, a.dst)
 			return err
 		},
 		"pageable-copied": func(e *env) *core.Error {
@@ -321,7 +321,7 @@ func init() {
 }
 
 // deadStreams checks that call gives 107017 for every handle that is no live stream.
-func (e *env) deadStreams(call func(core.Handle) *core.Error) {
+func deadStreams(e *env, call func(core.Handle) *core.Error) {
 	e.Helper()
 	gone := e.stream()
 	e.ok(e.th.DestroyStream(gone))
@@ -336,7 +336,7 @@ func init() {
 	call := copyCall(memcpyAsyncWithCondition)
 	prove("aclrtMemcpyAsyncWithCondition", "as-aclrtMemcpyAsync", func(e *env) *core.Error {
 		rest := asyncProofs(call)
-		e.sameAs("aclrtMemcpyAsync", rest)
+		sameAs(e, "aclrtMemcpyAsync", rest)
 		a := upload(e)
 		a.stream = e.foreign()
 		return call(e, a)

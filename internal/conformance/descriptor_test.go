@@ -64,8 +64,8 @@ func acrossSet(e *env) *descArgs {
 func (a *descArgs) isOld(e *env)   { e.Helper(); e.holds(a.dst, noise(64, 2)) }
 func (a *descArgs) arrived(e *env) { e.Helper(); e.holds(a.dst, noise(64, 1)) }
 
-// far is 64 bytes on device 1.
-func (e *env) far() core.Addr {
+// farMemory is 64 bytes on device 1.
+func farMemory(e *env) core.Addr {
 	e.Helper()
 	o := e.rt.NewThread(4)
 	e.ok(o.SetDevice(1))
@@ -118,7 +118,7 @@ func init() {
 	})
 	prove("aclrtSetMemcpyDesc", "desc-not-device", func(e *env) *core.Error {
 		a := across(e)
-		a.desc = e.aligned(128)
+		a.desc = aligned(e, 128)
 		e.want(setDesc(e, a), abi.ErrRTParamInvalid)
 		return rule("desc-not-device")(e)
 	})
@@ -127,8 +127,8 @@ func init() {
 			func(a *descArgs) { a.src = e.pageable(64) },
 			func(a *descArgs) { a.dst = e.pinned(64) },
 			func(a *descArgs) { a.dst = e.pageable(64) },
-			func(a *descArgs) { a.dst = e.far() },
-			func(a *descArgs) { a.src = e.far() },
+			func(a *descArgs) { a.dst = farMemory(e) },
+			func(a *descArgs) { a.src = farMemory(e) },
 		} {
 			a := across(e)
 			change(a)
@@ -161,7 +161,7 @@ func init() {
 }
 
 // aligned is ordinary memory at a multiple of 64.
-func (e *env) aligned(n uint64) core.Addr { return (e.pageable(n+64) + 63) &^ 63 }
+func aligned(e *env, n uint64) core.Addr { return (e.pageable(n+64) + 63) &^ 63 }
 
 // desc32 and desc64 are the two layouts of a descriptor.
 func desc32(n uint32, src, dst core.Addr) []byte {
@@ -192,7 +192,7 @@ func init() {
 	rule := func(k string) proof { return b.from(k, acrossSet, withDesc) }
 	prove("aclrtMemcpyAsyncWithDesc", "desc-not-device", func(e *env) *core.Error {
 		a := acrossSet(e)
-		for _, desc := range []core.Addr{e.freed(dev, 64), e.aligned(64), e.pinned(64), e.far()} {
+		for _, desc := range []core.Addr{e.freed(dev, 64), aligned(e, 64), e.pinned(64), farMemory(e)} {
 			a.desc = desc
 			e.want(withDesc(e, a), abi.ErrRTParamInvalid)
 		}
@@ -233,7 +233,7 @@ func init() {
 		s, release = e.blocked()
 		a.stream = s
 		other := e.device(64)
-		e.ok(transfer.MemcpyAsync(e.th, a.desc, 32, e.copyOf(desc32(40, a.src, other)), 32, h2d, s))
+		e.ok(transfer.MemcpyAsync(e.th, a.desc, 32, copyOf(e, desc32(40, a.src, other)), 32, h2d, s))
 		e.ok(withDesc(e, a))
 		release()
 		e.ok(e.th.SynchronizeStream(s))
@@ -268,7 +268,7 @@ func TestWildDescriptors(t *testing.T) {
 			"freed source":     func() []byte { return layout(64, e.freed(dev, 64), good.dst) },
 			"pinned source":    func() []byte { return layout(64, e.pinned(64), good.dst) },
 			"pageable":         func() []byte { return layout(64, good.src, e.pageable(64)) },
-			"other device":     func() []byte { return layout(64, good.src, e.far()) },
+			"other device":     func() []byte { return layout(64, good.src, farMemory(e)) },
 			"too long":         func() []byte { return layout(1<<32-1, good.src, good.dst) },
 			"random":           func() []byte { return noise(64, 77) },
 		} {

@@ -48,7 +48,7 @@ func blames(arg string, p proof) proof {
 
 // refusesPolicies makes sure that every machine refuses every policy with 207000 before it looks for memory, and
 // that the pointer is left alone.
-func (e *env) refusesPolicies(call alloc, machines []machine, policies ...abi.MemMallocPolicy) (last *core.Error) {
+func refusesPolicies(e *env, call alloc, machines []machine, policies ...abi.MemMallocPolicy) (last *core.Error) {
 	e.Helper()
 	for _, m := range machines {
 		o := e.on(m)
@@ -71,9 +71,9 @@ var peerPolicies = []abi.MemMallocPolicy{abi.MemMallocHugeFirstP2P, abi.MemMallo
 var rcForms = []machine{{product: "310B", form: "RC"}, {product: "310P", form: "RC"}, {product: "310", form: "RC"}}
 
 // lacks1G proves the rule about 1 GiB policies: products, forms and drivers without such pages.
-func (e *env) lacks1G(call alloc) *core.Error {
+func lacks1G(e *env, call alloc) *core.Error {
 	e.Helper()
-	e.refusesPolicies(call, without1G, abi.MemMallocHuge1GOnly)
+	refusesPolicies(e, call, without1G, abi.MemMallocHuge1GOnly)
 	e.faults.FailAll(faulty.Alloc, driver.ErrUnsupported)
 	var p core.Addr
 	return call(e.th, &p, tooBig, abi.MemMallocHuge1GOnly)
@@ -81,15 +81,15 @@ func (e *env) lacks1G(call alloc) *core.Error {
 
 // lacks1GPeer is lacks1G for the calls that know the 1 GiB policy for peers. In RC form they do not: it acts like
 // HUGE_FIRST there.
-func (e *env) lacks1GPeer(call alloc) *core.Error {
+func lacks1GPeer(e *env, call alloc) *core.Error {
 	e.Helper()
-	e.refusesPolicies(call, without1G[:3], abi.MemMallocHuge1GOnlyP2P)
+	refusesPolicies(e, call, without1G[:3], abi.MemMallocHuge1GOnlyP2P)
 	for _, m := range rcForms {
 		o := e.on(m)
-		o.pages(call, 2<<20, abi.MemMallocHuge1GOnlyP2P, hugePage)
-		o.pages(call, 4096, abi.MemMallocHuge1GOnlyP2P, smallPage)
+		pages(o, call, 2<<20, abi.MemMallocHuge1GOnlyP2P, hugePage)
+		pages(o, call, 4096, abi.MemMallocHuge1GOnlyP2P, smallPage)
 	}
-	return e.lacks1G(call)
+	return lacks1G(e, call)
 }
 
 var outOfMemory = regexp.MustCompile(`^1 TiB wanted, ([\d.]+)(?: (\wiB))? of ([\d.]+) (\wiB) free`)
@@ -104,7 +104,7 @@ func isAbout(number, unit string, bytes uint64) bool {
 
 // runsOut proves that memory really ends: with a size nobody has, with a driver that says no, and by taking all there
 // is. The message says how much was wanted and what is left; nothing is lost on the way.
-func (e *env) runsOut(call alloc) *core.Error {
+func runsOut(e *env, call alloc) *core.Error {
 	e.Helper()
 	p := core.Addr(7)
 	e.faults.FailAll(faulty.Alloc, driver.ErrNoMemory)
@@ -153,7 +153,7 @@ func (e *env) memInfo(attr abi.MemAttr) (free, total uint64) {
 }
 
 // costs checks how many bytes of the device a call takes, and that aclrtFree frees them.
-func (e *env) costs(call alloc, size uint64, policy abi.MemMallocPolicy, bytes uint64) {
+func costs(e *env, call alloc, size uint64, policy abi.MemMallocPolicy, bytes uint64) {
 	e.Helper()
 	before, _ := e.memInfo(abi.MemAttrHBMMem)
 	var p core.Addr
@@ -172,7 +172,7 @@ func (e *env) costs(call alloc, size uint64, policy abi.MemMallocPolicy, bytes u
 }
 
 // pages checks the page size that a call's policy leads to.
-func (e *env) pages(call alloc, size uint64, policy abi.MemMallocPolicy, page uint32) {
+func pages(e *env, call alloc, size uint64, policy abi.MemMallocPolicy, page uint32) {
 	e.Helper()
 	var p core.Addr
 	e.ok(call(e.th, &p, size, policy))
@@ -183,23 +183,23 @@ func (e *env) pages(call alloc, size uint64, policy abi.MemMallocPolicy, page ui
 }
 
 // mallocs checks what the plain calls have in common; padding is what they add.
-func (e *env) mallocs(call alloc, padding uint64) {
-	e.costs(call, 1, abi.MemMallocHugeFirst, 32+padding)
-	e.costs(call, 32, abi.MemMallocNormalOnly, 32+padding)
-	e.costs(call, 33, abi.MemMallocHugeFirst, 64+padding)
-	e.costs(call, 33, abi.MemMallocHuge1GOnly, 64)
+func mallocs(e *env, call alloc, padding uint64) {
+	costs(e, call, 1, abi.MemMallocHugeFirst, 32+padding)
+	costs(e, call, 32, abi.MemMallocNormalOnly, 32+padding)
+	costs(e, call, 33, abi.MemMallocHugeFirst, 64+padding)
+	costs(e, call, 33, abi.MemMallocHuge1GOnly, 64)
 	o := e.on(machine{product: "950"})
-	o.costs(call, 1, abi.MemMallocHugeFirst, 32)
-	o.costs(call, 33, abi.MemMallocHugeFirst, 64)
+	costs(o, call, 1, abi.MemMallocHugeFirst, 32)
+	costs(o, call, 33, abi.MemMallocHugeFirst, 64)
 
-	e.pages(call, 1<<20+1, abi.MemMallocHugeFirst, hugePage)
-	e.pages(call, 1<<20-32, abi.MemMallocHugeFirst, smallPage)
-	e.pages(call, 4096, abi.MemMallocHugeOnly, hugePage)
-	e.pages(call, 4096, abi.MemMallocHuge1GOnly, hugePage) // the largest that a software device has
-	e.pages(call, 4<<20, abi.MemMallocNormalOnly, smallPage)
-	e.pages(call, 4<<20, 99, hugePage)
-	e.pages(call, 4096, -1, smallPage)
-	e.pages(call, 4<<20, abi.MemMallocHugeOnly|abi.MemTypeHighBandWidth, hugePage)
+	pages(e, call, 1<<20+1, abi.MemMallocHugeFirst, hugePage)
+	pages(e, call, 1<<20-32, abi.MemMallocHugeFirst, smallPage)
+	pages(e, call, 4096, abi.MemMallocHugeOnly, hugePage)
+	pages(e, call, 4096, abi.MemMallocHuge1GOnly, hugePage) // the largest that a software device has
+	pages(e, call, 4<<20, abi.MemMallocNormalOnly, smallPage)
+	pages(e, call, 4<<20, 99, hugePage)
+	pages(e, call, 4096, -1, smallPage)
+	pages(e, call, 4<<20, abi.MemMallocHugeOnly|abi.MemTypeHighBandWidth, hugePage)
 
 	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory) // a second try follows the first
 	var p core.Addr
@@ -226,15 +226,15 @@ func init() {
 		e.want(memory.Malloc(e.stranger(), new(core.Addr), math.MaxUint64-63, 0), abi.ErrRTContextNull)
 		return memory.Malloc(e.stranger(), new(core.Addr), math.MaxUint64-62, 0)
 	}))
-	prove("aclrtMalloc", "no-1g-pages", func(e *env) *core.Error { return e.lacks1GPeer(malloc) })
+	prove("aclrtMalloc", "no-1g-pages", func(e *env) *core.Error { return lacks1GPeer(e, malloc) })
 	prove("aclrtMalloc", "p2p-in-RC", func(e *env) *core.Error {
-		return e.refusesPolicies(malloc, rcForms, peerPolicies...)
+		return refusesPolicies(e, malloc, rcForms, peerPolicies...)
 	})
-	prove("aclrtMalloc", "out-of-memory", func(e *env) *core.Error { return e.runsOut(malloc) })
+	prove("aclrtMalloc", "out-of-memory", func(e *env) *core.Error { return runsOut(e, malloc) })
 	behaves("aclrtMalloc", func(e *env) {
-		e.mallocs(malloc, 32)
+		mallocs(e, malloc, 32)
 		for _, policy := range peerPolicies {
-			e.pages(malloc, 4<<20, policy, smallPage)
+			pages(e, malloc, 4<<20, policy, smallPage)
 		}
 	})
 
@@ -242,37 +242,37 @@ func init() {
 		e.want(memory.MallocAlign32(e.stranger(), new(core.Addr), math.MaxUint64-31, 0), abi.ErrRTContextNull)
 		return memory.MallocAlign32(e.stranger(), new(core.Addr), math.MaxUint64-30, 0)
 	}))
-	prove("aclrtMallocAlign32", "no-1g-pages", func(e *env) *core.Error { return e.lacks1GPeer(mallocAlign32) })
+	prove("aclrtMallocAlign32", "no-1g-pages", func(e *env) *core.Error { return lacks1GPeer(e, mallocAlign32) })
 	prove("aclrtMallocAlign32", "p2p-in-RC", func(e *env) *core.Error {
-		return e.refusesPolicies(mallocAlign32, rcForms,
+		return refusesPolicies(e, mallocAlign32, rcForms,
 			peerPolicies...)
 	})
-	prove("aclrtMallocAlign32", "out-of-memory", func(e *env) *core.Error { return e.runsOut(mallocAlign32) })
+	prove("aclrtMallocAlign32", "out-of-memory", func(e *env) *core.Error { return runsOut(e, mallocAlign32) })
 	behaves("aclrtMallocAlign32", func(e *env) {
-		e.mallocs(mallocAlign32, 0)
-		e.pages(mallocAlign32, 1<<20, abi.MemMallocHugeFirst, smallPage) // not more than 1 MiB
+		mallocs(e, mallocAlign32, 0)
+		pages(e, mallocAlign32, 1<<20, abi.MemMallocHugeFirst, smallPage) // not more than 1 MiB
 		for _, policy := range peerPolicies {
-			e.pages(mallocAlign32, 4<<20, policy, smallPage)
+			pages(e, mallocAlign32, 4<<20, policy, smallPage)
 		}
 	})
 
 	prove("aclrtMallocCached", "size-overflows", blames("size", func(e *env) *core.Error {
 		return memory.MallocCached(e.stranger(), new(core.Addr), math.MaxUint64-62, 0)
 	}))
-	prove("aclrtMallocCached", "no-1g-pages", func(e *env) *core.Error { return e.lacks1G(mallocCached) })
-	prove("aclrtMallocCached", "out-of-memory", func(e *env) *core.Error { return e.runsOut(mallocCached) })
+	prove("aclrtMallocCached", "no-1g-pages", func(e *env) *core.Error { return lacks1G(e, mallocCached) })
+	prove("aclrtMallocCached", "out-of-memory", func(e *env) *core.Error { return runsOut(e, mallocCached) })
 	behaves("aclrtMallocCached", func(e *env) {
-		e.mallocs(mallocCached, 32)
+		mallocs(e, mallocCached, 32)
 		for _, policy := range append(peerPolicies, abi.MemMallocHuge1GOnlyP2P) {
-			e.pages(mallocCached, 4<<20, policy, hugePage) // acts like HUGE_FIRST
+			pages(e, mallocCached, 4<<20, policy, hugePage) // acts like HUGE_FIRST
 			o := e.on(machine{product: "310B", form: "RC"})
-			o.pages(mallocCached, 4<<20, policy, hugePage)
+			pages(o, mallocCached, 4<<20, policy, hugePage)
 		}
 	})
 }
 
 // config is a configuration with a list of attributes.
-func (e *env) config(list ...abi.MallocAttribute) *abi.MallocConfig {
+func config(e *env, list ...abi.MallocAttribute) *abi.MallocConfig {
 	// nobody may look behind the last
 	kept := append(append([]abi.MallocAttribute{}, list...), abi.MallocAttribute{Attr: 99})
 	e.Cleanup(func() { _ = kept[0] }) // alive as long as the test
@@ -315,44 +315,44 @@ func (call allocCfg) emptyConfig(e *env) *core.Error {
 func (call allocCfg) badAttribute(e *env) *core.Error {
 	o := e.on(machine{product: "310P"})
 	for _, attr := range []abi.MallocAttrType{-1, 4, 99} {
-		o.want(call(o.th, new(core.Addr), tooBig, 6, e.config(moduleID(1), abi.MallocAttribute{Attr: attr})),
+		o.want(call(o.th, new(core.Addr), tooBig, 6, config(e, moduleID(1), abi.MallocAttribute{Attr: attr})),
 			abi.ErrRTParamInvalid)
 	}
-	return call(o.th, new(core.Addr), tooBig, 6, e.config(deviceID(99), vaFlag(0)))
+	return call(o.th, new(core.Addr), tooBig, 6, config(e, deviceID(99), vaFlag(0)))
 }
 
 func (call allocCfg) badDevice(e *env) *core.Error {
 	o := e.on(machine{product: "310P"})
 	for _, id := range []uint32{1, 4, 64, math.MaxUint32} {
-		o.want(call(o.th, new(core.Addr), tooBig, 6, e.config(deviceID(id))), abi.ErrRTParamInvalid)
+		o.want(call(o.th, new(core.Addr), tooBig, 6, config(e, deviceID(id))), abi.ErrRTParamInvalid)
 	}
-	return call(o.th, new(core.Addr), tooBig, 6, e.config(deviceID(0), deviceID(3))) // the last one counts
+	return call(o.th, new(core.Addr), tooBig, 6, config(e, deviceID(0), deviceID(3))) // the last one counts
 }
 
-func (call allocCfg) bad1G(e *env) *core.Error { return e.lacks1GPeer(call.plain) }
+func (call allocCfg) bad1G(e *env) *core.Error { return lacks1GPeer(e, call.plain) }
 func (call allocCfg) badPeers(e *env) *core.Error {
-	return e.refusesPolicies(call.plain, rcForms, append([]abi.MemMallocPolicy{
+	return refusesPolicies(e, call.plain, rcForms, append([]abi.MemMallocPolicy{
 		abi.MemMallocNormalOnlyP2P | abi.MemTypeHighBandWidth | abi.MemAccessUserSpaceReadonly}, peerPolicies...)...)
 }
 func (call allocCfg) runsOut(e *env) *core.Error {
 	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory) // there is no second try
 	e.want(call(e.th, new(core.Addr), 4096, 0, nil), abi.ErrRTMemoryAllocation)
 	e.want(call(e.th, new(core.Addr), math.MaxUint64, 0, nil), abi.ErrRTMemoryAllocation) // too many to be rounded
-	return e.runsOut(call.plain)
+	return runsOut(e, call.plain)
 }
 
 func (call allocCfg) works(e *env) {
-	e.costs(call.plain, 1, abi.MemMallocHugeFirst, 32)
-	e.costs(call.plain, 33, abi.MemMallocHugeFirst, 64)
-	e.pages(call.plain, 4<<20, abi.MemMallocHugeFirstP2P, hugePage) // huge pages and peers go together here
-	e.pages(call.plain, 4096, abi.MemMallocHugeOnlyP2P, hugePage)
-	e.pages(call.plain, 4096, abi.MemMallocHuge1GOnlyP2P, hugePage)
-	e.pages(call.plain, 4<<20, abi.MemMallocNormalOnlyP2P|abi.MemTypeLowBandWidth, smallPage)
-	e.pages(call.plain, 4<<20, abi.MemMallocNormalOnly|abi.MemTypeHighBandWidth|abi.MemAccessUserSpaceReadonly,
+	costs(e, call.plain, 1, abi.MemMallocHugeFirst, 32)
+	costs(e, call.plain, 33, abi.MemMallocHugeFirst, 64)
+	pages(e, call.plain, 4<<20, abi.MemMallocHugeFirstP2P, hugePage) // huge pages and peers go together here
+	pages(e, call.plain, 4096, abi.MemMallocHugeOnlyP2P, hugePage)
+	pages(e, call.plain, 4096, abi.MemMallocHuge1GOnlyP2P, hugePage)
+	pages(e, call.plain, 4<<20, abi.MemMallocNormalOnlyP2P|abi.MemTypeLowBandWidth, smallPage)
+	pages(e, call.plain, 4<<20, abi.MemMallocNormalOnly|abi.MemTypeHighBandWidth|abi.MemAccessUserSpaceReadonly,
 		smallPage)
 	e.ok(e.th.SetDevice(2))
 	for _, cfg := range []*abi.MallocConfig{
-		e.config(), e.config(moduleID(9)), e.config(deviceID(2)), e.config(deviceID(0), deviceID(2),
+		config(e), config(e, moduleID(9)), config(e, deviceID(2)), config(e, deviceID(0), deviceID(2),
 			abi.MallocAttribute{}),
 	} {
 		var p core.Addr
@@ -398,7 +398,7 @@ func (e *env) failing() core.Handle {
 }
 
 // waitsFor checks that call waits for the work of the device before it does anything to p.
-func (e *env) waitsFor(p core.Addr, call func() *core.Error) {
+func waitsFor(e *env, p core.Addr, call func() *core.Error) {
 	e.Helper()
 	_, release := e.blocked()
 	before := e.attributes(p)
@@ -467,6 +467,6 @@ func init() {
 	})
 	behaves("aclrtFreeWithDevSync", func(e *env) {
 		p := e.device(4096)
-		e.waitsFor(p, func() *core.Error { return memory.FreeWithDevSync(e.th, p) })
+		waitsFor(e, p, func() *core.Error { return memory.FreeWithDevSync(e.th, p) })
 	})
 }

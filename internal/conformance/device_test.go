@@ -42,7 +42,7 @@ func blamed(e *env, arg string, err *core.Error) *core.Error {
 }
 
 // current is the device th works on, -1 without a context.
-func (e *env) current(th *core.Thread) int32 {
+func current(e *env, th *core.Thread) int32 {
 	id := int32(-1)
 	if err := th.GetDevice(&id); err != nil {
 		e.want(err, abi.ErrRTContextNull)
@@ -62,24 +62,24 @@ func init() {
 	prove("aclrtSetDevice", "device-fails", func(e *env) *core.Error {
 		e.faults.FailAll(faulty.Open, driver.ErrLost)
 		err := e.th.SetDevice(1)
-		is(e, "current device afterwards", e.current(e.th), 0)
+		is(e, "current device afterwards", current(e, e.th), 0)
 		return err
 	})
 	behaves("aclrtSetDevice", func(e *env) {
 		var c core.Handle
 		e.ok(e.th.CreateContext(&c, 1))
-		is(e, "after CreateContext", e.current(e.th), 1)
+		is(e, "after CreateContext", current(e, e.th), 1)
 		e.ok(e.th.SetDevice(2)) // drops the explicit context
-		is(e, "after SetDevice", e.current(e.th), 2)
+		is(e, "after SetDevice", current(e, e.th), 2)
 		var now, again core.Handle
 		e.ok(e.th.GetCurrentContext(&now))
 		o := e.stranger()
-		is(e, "a new thread has", e.current(o), -1)
+		is(e, "a new thread has", current(e, o), -1)
 		e.ok(o.SetDevice(2))
 		e.ok(o.GetCurrentContext(&again))
 		is(e, "primary context in another thread", again, now)
 		e.ok(e.th.ResetDevice(2)) // the other thread's call still counts
-		is(e, "after one reset of two", e.current(o), 2)
+		is(e, "after one reset of two", current(e, o), 2)
 
 		v := e.on(visible("1,3"))
 		e.ok(v.th.SetDevice(1))
@@ -103,7 +103,7 @@ func init() {
 		e.ok(e.th.SynchronizeStream(s))
 		e.ok(e.th.ResetDevice(0))
 		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
-		is(e, "current device", e.current(e.th), -1)
+		is(e, "current device", current(e, e.th), -1)
 		e.ok(e.th.SetDevice(0))
 		is(e, "memory of the device", e.attributes(p).Location.Type, abi.MemLocationTypeUnregistered)
 
@@ -127,20 +127,20 @@ func init() {
 		e.ok(e.th.SetDevice(0))
 		e.ok(e.th.ResetDeviceForce(0))
 		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
-		is(e, "current device of another thread", e.current(o), -1)
+		is(e, "current device of another thread", current(e, o), -1)
 		e.want(e.th.ResetDevice(0), abi.ErrRTContextReleaseError)
 	})
 
 	behaves("aclrtGetDevice", func(e *env) {
-		is(e, "after SetDevice", e.current(e.th), 0)
-		e.ok(process.Init(e.th, e.configFile(`{"defaultDevice": {"default_device": "3"}}`)))
+		is(e, "after SetDevice", current(e, e.th), 0)
+		e.ok(process.Init(e.th, configFile(e, `{"defaultDevice": {"default_device": "3"}}`)))
 		o := e.stranger()
-		is(e, "configured default", e.current(o), 3)
+		is(e, "configured default", current(e, o), 3)
 		e.ok(o.SetDevice(1))
-		is(e, "a device of its own", e.current(o), 1)
-		is(e, "a thread that has set one", e.current(e.th), 0)
+		is(e, "a device of its own", current(e, o), 1)
+		is(e, "a thread that has set one", current(e, e.th), 0)
 		e.ok(o.ResetDevice(1))
-		is(e, "the default steps in again", e.current(o), 3)
+		is(e, "the default steps in again", current(e, o), 3)
 	})
 
 	behaves("aclrtGetRunMode", func(e *env) {
@@ -155,7 +155,7 @@ func init() {
 	})
 
 	prove("aclrtSynchronizeDevice", "task-failed", func(e *env) *core.Error {
-		return e.failsOnce((*core.Thread).SynchronizeDevice)
+		return failsOnce(e, (*core.Thread).SynchronizeDevice)
 	})
 	behaves("aclrtSynchronizeDevice", func(e *env) {
 		_, release := e.blocked()
@@ -183,7 +183,7 @@ func init() {
 	})
 
 	prove("aclrtSynchronizeDeviceWithTimeout", "task-failed", func(e *env) *core.Error {
-		return e.failsOnce(func(th *core.Thread) *core.Error { return th.SynchronizeDeviceWithTimeout(60_000) })
+		return failsOnce(e, func(th *core.Thread) *core.Error { return th.SynchronizeDeviceWithTimeout(60_000) })
 	})
 	prove("aclrtSynchronizeDeviceWithTimeout", "time-up", func(e *env) *core.Error {
 		_, release := e.blocked()
@@ -240,7 +240,7 @@ func init() {
 }
 
 // failsOnce checks that sync reports a failed task, once, and that it reports an abort that is under way.
-func (e *env) failsOnce(sync func(th *core.Thread) *core.Error) *core.Error {
+func failsOnce(e *env, sync func(th *core.Thread) *core.Error) *core.Error {
 	e.Helper()
 	e.failing()
 	err := sync(e.th)

@@ -36,7 +36,7 @@ func init() {
 	var logicByPhy translation = process.GetLogicDevIdByPhyDevId
 	behaves("aclrtGetLogicDevIdByPhyDevId", func(e *env) { // a user id, whatever the name says
 		logicByPhy.gives(e, phys, user)
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error {
+		reliesOnDefault(e, func(th *core.Thread, id int32) *core.Error {
 			return process.GetLogicDevIdByPhyDevId(th, id, new(int32))
 		})
 	})
@@ -47,7 +47,7 @@ func init() {
 	var userByPhy translation = process.GetUserDevIdByPhyDevId
 	behaves("aclrtGetUserDevIdByPhyDevId", func(e *env) {
 		userByPhy.gives(e, phys, user)
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error {
+		reliesOnDefault(e, func(th *core.Thread, id int32) *core.Error {
 			return process.GetUserDevIdByPhyDevId(th, id,
 				new(int32))
 		})

@@ -157,7 +157,7 @@ func init() {
 		v := int32(7)
 		e.ok(process.GetDeviceCapability(e.stranger(), 1, 21, &v)) // neither context nor device needed
 		is(e, "feature 21", v, 0)
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error {
+		reliesOnDefault(e, func(th *core.Thread, id int32) *core.Error {
 			return process.GetDeviceCapability(th, id, 1,
 				&v)
 		})
@@ -232,9 +232,9 @@ func init() {
 
 // reliesOnDefault checks that a call about a device retains the configured default device for a thread without a
 // context, and refuses other devices.
-func (e *env) reliesOnDefault(call func(th *core.Thread, id int32) *core.Error) {
+func reliesOnDefault(e *env, call func(th *core.Thread, id int32) *core.Error) {
 	e.Helper()
-	e.ok(process.Init(e.stranger(), e.configFile(`{"defaultDevice": {"default_device": "2"}}`)))
+	e.ok(process.Init(e.stranger(), configFile(e, `{"defaultDevice": {"default_device": "2"}}`)))
 	th := e.stranger()
 	e.want(call(th, 1), abi.ErrRTContextNull)
 	active := int32(7)

@@ -103,7 +103,7 @@ func makeEnv(t *testing.T, m machine) *env {
 func (e *env) on(m machine) *env { e.Helper(); return makeEnv(e.T, m) }
 
 // bare is another env whose thread has no context.
-func (e *env) bare() *env { e.Helper(); return e.on(machine{bare: true}) }
+func bare(e *env) *env { e.Helper(); return e.on(machine{bare: true}) }
 
 // stranger is a thread of the same process without a context.
 func (e *env) stranger() *core.Thread { return e.rt.NewThread(2) }

@@ -73,15 +73,15 @@ func (e *env) blames(arg string, err *core.Error) *core.Error {
 }
 
 // takeEvents uses up all but left of the events of device 0.
-func (e *env) takeEvents(left uint32) {
+func takeEvents(e *env, left uint32) {
 	e.Helper()
-	for range e.availEvents() - left {
+	for range availEvents(e) - left {
 		e.stateEvent(evSync)
 	}
 }
 
 // availEvents is how many events the current device has left.
-func (e *env) availEvents() uint32 {
+func availEvents(e *env) uint32 {
 	e.Helper()
 	var n uint32
 	e.ok(e.th.GetEventAvailNum(&n))
@@ -90,7 +90,7 @@ func (e *env) availEvents() uint32 {
 
 // gate holds s up, from what is queued next on, until the function returned is called. Unlike the host function of
 // block it can be dropped, and several gates can be opened in any order.
-func (e *env) gate(s core.Handle) func() {
+func gate(e *env, s core.Handle) func() {
 	e.Helper()
 	return gateIn(e, e.th, s)
 }
@@ -115,7 +115,7 @@ func gateIn(e *env, th *core.Thread, s core.Handle) func() {
 func (e *env) gated() (core.Handle, func()) {
 	e.Helper()
 	s := e.stream()
-	return s, e.gate(s)
+	return s, gate(e, s)
 }
 
 func (e *env) record(h, s core.Handle) {
@@ -136,7 +136,7 @@ func (e *env) passes(s core.Handle) {
 }
 
 // complete asks for the status of the latest record.
-func (e *env) complete(h core.Handle) bool {
+func complete(e *env, h core.Handle) bool {
 	e.Helper()
 	status := abi.EventRecordedStatus(77)
 	e.ok(e.th.QueryEventStatus(h, &status))
@@ -151,7 +151,7 @@ func (e *env) complete(h core.Handle) bool {
 }
 
 // oldComplete asks the same with the old query.
-func (e *env) oldComplete(h core.Handle) bool {
+func oldComplete(e *env, h core.Handle) bool {
 	e.Helper()
 	status := abi.EventStatus(77)
 	e.ok(e.th.QueryEvent(h, &status))
@@ -166,7 +166,7 @@ func (e *env) oldComplete(h core.Handle) bool {
 }
 
 // queues reports whether call puts a task on s: it is made between two marks that are numbered.
-func (e *env) queues(s core.Handle, call func() *core.Error) bool {
+func queues(e *env, s core.Handle, call func() *core.Error) bool {
 	e.Helper()
 	mark := e.exEvent(evProgress)
 	var before, after uint32

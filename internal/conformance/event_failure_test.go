@@ -90,7 +90,7 @@ func TestEventWaitTimeout(t *testing.T) {
 		}
 	}
 	for _, h := range list {
-		if !h.over && !h.unfinished(h.s) {
+		if !h.over && !isUnfinished(h.env, h.s) {
 			t.Errorf("%s: over, but there is no limit", h.what)
 		}
 	}
@@ -103,8 +103,8 @@ func TestEventWaitTimeout(t *testing.T) {
 	}
 }
 
-// unfinished asks whether the stream has something left to do.
-func (e *env) unfinished(s core.Handle) bool {
+// isUnfinished asks whether the stream has something left to do.
+func isUnfinished(e *env, s core.Handle) bool {
 	e.Helper()
 	var status abi.StreamStatus
 	e.ok(e.th.StreamQuery(s, &status))
@@ -163,8 +163,8 @@ func TestEventDropped(t *testing.T) {
 					o.ok(o.th.StreamWaitEvent(there, h)) // and so for waits that come later
 					o.want(o.th.SynchronizeStreamWithTimeout(there, 10_000), d.code)
 				}
-				e.done(h) // the next record makes all well
-				e.status(h, abi.EventRecordedStatusComplete)
+				doneEvent(e, h) // the next record makes all well
+				status(e, h, abi.EventRecordedStatusComplete)
 				e.ok(e.th.SynchronizeEvent(h))
 				o.passes(there)
 				o.ok(o.th.StreamWaitEvent(there, h))
@@ -187,7 +187,7 @@ func TestEventDroppedByStop(t *testing.T) {
 			s := e.stream()
 			e.ok(e.th.SetStreamFailureMode(s, 1))
 			open := e.block(s)
-			e.failTask(s)
+			failTask(e, s)
 			e.record(own, s)
 			e.record(foreign, s)
 			e.want(e.waits(open, func() *core.Error { return e.stranger().SynchronizeEvent(foreign) }), injected)
@@ -211,17 +211,17 @@ func TestEventRefused(t *testing.T) {
 			}
 			t.Run(name+"/"+k.name, func(t *testing.T) {
 				e := newEnv(t, machine{})
-				all := e.availEvents()
-				h := e.done(k.make(e))
+				all := availEvents(e)
+				h := doneEvent(e, k.make(e))
 				e.want(e.whileAborting(func() *core.Error { return call(e, h) }), abi.ErrRTDeviceTaskAbort)
-				e.done(h)
+				doneEvent(e, h)
 				s := e.stream()
 				e.ok(e.th.SetStreamFailureMode(s, 1))
-				e.failTask(s)
+				failTask(e, s)
 				e.want(e.th.SynchronizeStream(s), injected)
 				e.want(call(e, h), injected)
 				e.ok(e.th.DestroyEvent(h))
-				if n := e.availEvents(); n != all {
+				if n := availEvents(e); n != all {
 					t.Errorf("%d of %d events are left", n, all)
 				}
 			})
@@ -266,25 +266,25 @@ func TestEventAfterContext(t *testing.T) {
 		o := &env{T: t, rt: e.rt, th: e.rt.NewThread(5)}
 		var c core.Handle
 		o.ok(o.th.CreateContext(&c, 0))
-		queued, done := k.make(o), o.done(k.make(o))
+		queued, done := k.make(o), doneEvent(o, k.make(o))
 		s, _ := o.gated()
 		o.record(queued, s)
 		e.want(e.waits(func() { o.ok(o.th.DestroyContext(c)) },
 			func() *core.Error { return e.th.SynchronizeEvent(queued) }), abi.ErrRTStreamAbort)
 		e.ok(e.th.SynchronizeEvent(done))
-		e.status(done, abi.EventRecordedStatusComplete)
-		e.done(queued)
+		status(e, done, abi.EventRecordedStatusComplete)
+		doneEvent(e, queued)
 		e.ok(e.th.SynchronizeEvent(queued))
 		e.ok(e.th.DestroyEvent(queued))
 		e.ok(e.th.DestroyEvent(done))
 
 		o = &env{T: t, rt: e.rt, th: e.rt.NewThread(6)} // and even its device
 		o.ok(o.th.SetDevice(1))
-		done = o.done(k.make(o))
+		done = doneEvent(o, k.make(o))
 		o.ok(o.th.ResetDevice(1))
 		e.ok(e.th.SynchronizeEvent(done))
-		e.timestamp(done)
-		e.done(done)
+		timestamp(e, done)
+		doneEvent(e, done)
 		e.ok(e.th.DestroyEvent(done))
 	}
 }

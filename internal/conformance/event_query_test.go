@@ -13,12 +13,12 @@ func init() {
 	behaves("aclrtQueryEvent", func(e *env) {
 		for _, k := range []eventKind{timedKind, stateKind} {
 			h := k.make(e)
-			if !e.oldComplete(h) {
+			if !oldComplete(e, h) {
 				e.Errorf("%s: never recorded is not complete", k.name)
 			}
 			s, open := e.gated()
 			e.record(h, s)
-			if e.oldComplete(h) {
+			if oldComplete(e, h) {
 				e.Errorf("%s: complete while a record is under way", k.name)
 			}
 			var got abi.EventStatus
@@ -28,7 +28,7 @@ func init() {
 			}
 			open()
 			e.passes(s)
-			if !e.oldComplete(h) {
+			if !oldComplete(e, h) {
 				e.Errorf("%s: not complete after the record", k.name)
 			}
 		}
@@ -60,24 +60,24 @@ func init() {
 			h := k.make(e)
 			a, open := e.gated()
 			e.record(h, a)
-			e.waitStatus(h, 0) // a record is no wait
+			waitStatus(e, h, 0) // a record is no wait
 			b, openB := e.gated()
 			c := e.stream()
 			e.ok(e.th.StreamWaitEvent(b, h))
 			e.ok(e.th.StreamWaitEvent(c, h))
-			e.waitStatus(h, 1)
+			waitStatus(e, h, 1)
 			open()
 			e.passes(c)
-			e.waitStatus(h, 1) // b has not come to its wait
+			waitStatus(e, h, 1) // b has not come to its wait
 			openB()
 			e.passes(b)
-			e.waitStatus(h, 0)
+			waitStatus(e, h, 0)
 		}
 	})
 }
 
 // waitStatus checks aclrtQueryEventWaitStatus: 0 is COMPLETE, 1 NOT_READY. A stranger may ask.
-func (e *env) waitStatus(h core.Handle, want abi.EventWaitStatus) {
+func waitStatus(e *env, h core.Handle, want abi.EventWaitStatus) {
 	e.Helper()
 	got := abi.EventWaitStatus(77)
 	e.ok(e.stranger().QueryEventWaitStatus(h, &got))
@@ -99,7 +99,7 @@ func syncTimeout(th *core.Thread, event core.Handle) *core.Error {
 const injected = abi.ErrRTAicoreException
 
 // failTask makes the next copy of e's devices fail when it runs, and queues it on s.
-func (e *env) failTask(s core.Handle) {
+func failTask(e *env, s core.Handle) {
 	e.Helper()
 	p := e.pinned(64)
 	e.faults.Fail(faulty.Task, 1, faulty.Code(injected))
@@ -126,7 +126,7 @@ func (w syncCall) ownContext(e *env) *core.Error {
 	o.ok(th.CreateContext(&c, 0))
 	o.ok(th.CreateEvent(&other))
 	o.ok(o.th.SetStreamFailureMode(s, 1))
-	o.failTask(s)
+	failTask(o, s)
 	o.want(o.th.SynchronizeStream(s), injected)
 	o.want(w(o.stranger(), h), injected)
 	o.want(w(th, h), injected)
@@ -151,7 +151,7 @@ func (w syncCall) waits(e *env) {
 		s, open := e.gated()
 		e.record(h, s)
 		e.ok(e.waits(open, func() *core.Error { return w(e.stranger(), h) }))
-		if !e.complete(h) {
+		if !complete(e, h) {
 			e.Errorf("%s: not done after it was waited for", k.name)
 		}
 	}
@@ -167,7 +167,7 @@ func init() {
 		for _, k := range eventKinds {
 			early, h, s := k.make(e), k.make(e), e.stream()
 			e.record(early, s)
-			e.failTask(s)
+			failTask(e, s)
 			e.record(h, s)
 			e.ok(e.th.SynchronizeEvent(early)) // the failure came behind it
 			err := e.th.SynchronizeEvent(h)
@@ -178,7 +178,7 @@ func init() {
 			e.ok(e.th.SynchronizeEvent(h))
 		}
 		h, s := e.timedEvent(), e.stream()
-		e.failTask(s)
+		failTask(e, s)
 		e.record(h, s)
 		return e.th.SynchronizeEvent(h)
 	})
@@ -215,7 +215,7 @@ func init() {
 		e.ok(e.stranger().SynchronizeEventWithTimeout(e.timedEvent(), 1)) // never recorded
 		s := e.stream()
 		h := e.exEvent(evSync)
-		e.failTask(s)
+		failTask(e, s)
 		e.record(h, s)
 		e.want(e.th.SynchronizeEventWithTimeout(h, 10_000), injected)
 	})

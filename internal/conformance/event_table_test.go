@@ -19,37 +19,37 @@ var eventRows = []struct {
 		func(e *env, h core.Handle) { e.want(e.th.StreamWaitEvent(e.stream(), h), abi.ErrRTParamInvalid) },
 		func(e *env, h core.Handle) {
 			s := e.stream()
-			e.isQueued(true, s, h)
+			isQueued(e, true, s, h)
 			e.held(s)
 			e.record(h, 0)
 			e.passes(s)
 		},
-		func(e *env, h core.Handle) { e.isQueued(false, e.stream(), h) },
+		func(e *env, h core.Handle) { isQueued(e, false, e.stream(), h) },
 	},
 	{
 		"stream wait, record already done",
-		func(e *env, h core.Handle) { e.passedBefore(h) },
+		func(e *env, h core.Handle) { passedBefore(e, h) },
 		func(e *env, h core.Handle) {
 			s := e.stream()
-			e.isQueued(true, s, e.done(h))
+			isQueued(e, true, s, doneEvent(e, h))
 			e.passes(s)
 		},
-		func(e *env, h core.Handle) { e.passedBefore(h) },
+		func(e *env, h core.Handle) { passedBefore(e, h) },
 	},
 	{
 		"stream wait, recorded on the same stream",
-		func(e *env, h core.Handle) { e.sameStream(true, h) },
-		func(e *env, h core.Handle) { e.sameStream(true, h) },
-		func(e *env, h core.Handle) { e.sameStream(false, h) },
+		func(e *env, h core.Handle) { sameStream(e, true, h) },
+		func(e *env, h core.Handle) { sameStream(e, true, h) },
+		func(e *env, h core.Handle) { sameStream(e, false, h) },
 	},
 	{"wait refers to", waitIsForRecord, waitIsForState, waitIsForRecord},
 	{"aclrtResetEvent", resetTimed, resetState, func(e *env, h core.Handle) {
 		e.want(e.th.ResetEvent(h, 0), abi.ErrRTFeatureNotSupport)
-		e.want(e.th.ResetEvent(e.done(h), 0), abi.ErrRTFeatureNotSupport)
+		e.want(e.th.ResetEvent(doneEvent(e, h), 0), abi.ErrRTFeatureNotSupport)
 	}},
 	{"aclrtQueryEvent (old)", oldQuery, oldQuery, func(e *env, h core.Handle) {
 		var status abi.EventStatus
-		e.want(e.th.QueryEvent(e.underWay(h), &status), abi.ErrRTFeatureNotSupport)
+		e.want(e.th.QueryEvent(underWay(e, h), &status), abi.ErrRTFeatureNotSupport)
 	}},
 	{"aclrtQueryEvent (old), never recorded", oldQueryNever, oldQueryNever, func(e *env, h core.Handle) {
 		var status abi.EventStatus
@@ -61,9 +61,9 @@ var eventRows = []struct {
 	}},
 	{
 		"aclrtQueryEventStatus, never recorded",
-		func(e *env, h core.Handle) { e.status(h, abi.EventRecordedStatusNotReady) },
-		func(e *env, h core.Handle) { e.status(h, abi.EventRecordedStatusNotReady) },
-		func(e *env, h core.Handle) { e.status(h, abi.EventRecordedStatusComplete) },
+		func(e *env, h core.Handle) { status(e, h, abi.EventRecordedStatusNotReady) },
+		func(e *env, h core.Handle) { status(e, h, abi.EventRecordedStatusNotReady) },
+		func(e *env, h core.Handle) { status(e, h, abi.EventRecordedStatusComplete) },
 	},
 }
 
@@ -79,7 +79,7 @@ func TestEventTable(t *testing.T) {
 	}
 }
 
-func (e *env) status(h core.Handle, want abi.EventRecordedStatus) {
+func status(e *env, h core.Handle, want abi.EventRecordedStatus) {
 	e.Helper()
 	got := abi.EventRecordedStatus(77)
 	e.ok(e.th.QueryEventStatus(h, &got))
@@ -89,16 +89,16 @@ func (e *env) status(h core.Handle, want abi.EventRecordedStatus) {
 }
 
 // passedBefore checks that a wait for h, whose record is over, is no task.
-func (e *env) passedBefore(h core.Handle) {
+func passedBefore(e *env, h core.Handle) {
 	e.Helper()
 	countsOnHaste(e)
-	e.isQueued(false, e.stream(), e.done(h))
+	isQueued(e, false, e.stream(), doneEvent(e, h))
 }
 
 // isQueued checks whether a wait for h becomes a task of s.
-func (e *env) isQueued(want bool, s, h core.Handle) {
+func isQueued(e *env, want bool, s, h core.Handle) {
 	e.Helper()
-	if got := e.queues(s, func() *core.Error { return e.th.StreamWaitEvent(s, h) }); got != want {
+	if got := queues(e, s, func() *core.Error { return e.th.StreamWaitEvent(s, h) }); got != want {
 		e.Errorf("the wait was queued: %v, want %v", got, want)
 	}
 }
@@ -106,25 +106,25 @@ func (e *env) isQueued(want bool, s, h core.Handle) {
 func idAtRecord(e *env, h core.Handle) {
 	var id uint32
 	e.want(e.th.GetEventID(h, &id), abi.ErrRTInternalError)
-	e.underWay(h) // it is there before the record is done
+	underWay(e, h) // it is there before the record is done
 	e.ok(e.th.GetEventID(h, &id))
 }
 
 func idAtCreation(e *env, h core.Handle) {
 	var first, then uint32
 	e.ok(e.th.GetEventID(h, &first))
-	e.done(h)
+	doneEvent(e, h)
 	e.ok(e.th.GetEventID(h, &then))
 	if first != then {
 		e.Errorf("id %d became %d", first, then)
 	}
 }
 
-func (e *env) sameStream(queued bool, h core.Handle) {
+func sameStream(e *env, queued bool, h core.Handle) {
 	e.Helper()
 	s, open := e.gated()
 	e.record(h, s)
-	e.isQueued(queued, s, h)
+	isQueued(e, queued, s, h)
 	open()
 	e.passes(s)
 }
@@ -171,13 +171,13 @@ func resetTimed(e *env, h core.Handle) {
 	e.record(h, a)
 	e.ok(e.th.StreamWaitEvent(b, h))
 	e.ok(e.th.ResetEvent(h, a))
-	if e.complete(h) || e.oldComplete(h) {
+	if complete(e, h) || oldComplete(e, h) {
 		e.Error("the reset did not wait for its turn")
 	}
 	open()
 	e.passes(a)
 	e.passes(b) // a wait queued before the reset is for the record
-	e.status(h, abi.EventRecordedStatusNotReady)
+	status(e, h, abi.EventRecordedStatusNotReady)
 	e.ok(e.th.SynchronizeEvent(h))
 	e.want(e.th.StreamWaitEvent(b, h), abi.ErrRTParamInvalid)
 	e.record(h, a)
@@ -192,7 +192,7 @@ func resetState(e *env, h core.Handle) {
 		e.ok(e.th.StreamWaitEvent(b, h))
 		e.ok(e.th.ResetEvent(h, b))
 		e.passes(b)
-		e.status(h, abi.EventRecordedStatusNotReady)
+		status(e, h, abi.EventRecordedStatusNotReady)
 		e.ok(e.th.SynchronizeEvent(h))
 		e.ok(e.th.StreamWaitEvent(b, h))
 		e.held(b) // blocks again
@@ -207,7 +207,7 @@ func resetState(e *env, h core.Handle) {
 	e.record(h, s)
 	open()
 	e.passes(s)
-	e.status(h, abi.EventRecordedStatusComplete)
+	status(e, h, abi.EventRecordedStatusComplete)
 	e.ok(e.th.StreamWaitEvent(b, h))
 	e.passes(b)
 }
@@ -215,32 +215,32 @@ func resetState(e *env, h core.Handle) {
 func oldQuery(e *env, h core.Handle) {
 	s, open := e.gated()
 	e.record(h, s)
-	if e.oldComplete(h) {
+	if oldComplete(e, h) {
 		e.Error("COMPLETE before the record")
 	}
 	open()
 	e.passes(s)
-	if !e.oldComplete(h) {
+	if !oldComplete(e, h) {
 		e.Error("NOT_READY after the record")
 	}
 }
 
 func oldQueryNever(e *env, h core.Handle) {
-	if !e.oldComplete(h) {
+	if !oldComplete(e, h) {
 		e.Error("NOT_READY")
 	}
 }
 
 func waitQuery(e *env, h core.Handle) {
-	e.waitStatus(h, 0)
+	waitStatus(e, h, 0)
 	a, open := e.gated()
 	e.record(h, a)
 	b := e.stream()
 	e.ok(e.th.StreamWaitEvent(b, h))
-	e.waitStatus(h, 1)
+	waitStatus(e, h, 1)
 	open()
 	e.passes(b)
-	e.waitStatus(h, 0)
+	waitStatus(e, h, 0)
 }
 
 // TestEventLatestRecord: a second record replaces the first for queries, host waits and times, whichever runs first.
@@ -248,17 +248,17 @@ func TestEventLatestRecord(t *testing.T) {
 	for _, k := range eventKinds {
 		t.Run(k.name, func(t *testing.T) {
 			e := newEnv(t, machine{})
-			h := e.done(k.make(e))
-			first := e.timestamp(h)
+			h := doneEvent(e, k.make(e))
+			first := timestamp(e, h)
 			a, openA := e.gated()
 			e.record(h, a)
-			e.status(h, abi.EventRecordedStatusNotReady) // it was done; now it is not
+			status(e, h, abi.EventRecordedStatusNotReady) // it was done; now it is not
 			b, openB := e.gated()
 			e.record(h, b)
 			openA()
 			e.passes(a)
-			e.status(h, abi.EventRecordedStatusNotReady)
-			if k.name != exKind.name && e.oldComplete(h) {
+			status(e, h, abi.EventRecordedStatusNotReady)
+			if k.name != exKind.name && oldComplete(e, h) {
 				t.Error("the old query means the first record")
 			}
 			var us uint64
@@ -266,19 +266,19 @@ func TestEventLatestRecord(t *testing.T) {
 			e.want(e.th.SynchronizeEventWithTimeout(h, 10), abi.ErrRTEventSyncTimeout)
 			openB()
 			e.ok(e.th.SynchronizeEvent(h))
-			e.status(h, abi.EventRecordedStatusComplete)
-			second := e.timestamp(h)
+			status(e, h, abi.EventRecordedStatusComplete)
+			second := timestamp(e, h)
 
 			// And when the second is done first, it is the one that counts.
 			a, openA = e.gated()
 			e.record(h, a)
-			e.done(h)
-			e.status(h, abi.EventRecordedStatusComplete)
+			doneEvent(e, h)
+			status(e, h, abi.EventRecordedStatusComplete)
 			e.ok(e.th.SynchronizeEvent(h))
-			third := e.timestamp(h)
+			third := timestamp(e, h)
 			openA()
 			e.passes(a)
-			if last := e.timestamp(h); first > second || second > third || last != third {
+			if last := timestamp(e, h); first > second || second > third || last != third {
 				t.Errorf("times %d, %d, %d; after the older record ran %d", first, second, third, last)
 			}
 		})
@@ -299,7 +299,7 @@ func TestEventAcrossDevices(t *testing.T) {
 				o := &env{T: t, rt: e.rt, th: e.rt.NewThread(5)} // the same process on another device
 				o.ok(o.th.SetDevice(1))
 				there := o.stream()
-				o.isQueued(waits, there, h)
+				isQueued(o, waits, there, h)
 				if waits {
 					o.held(there)
 				} else {

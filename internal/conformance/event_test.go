@@ -10,7 +10,7 @@ import (
 func init() {
 	prove("aclrtCreateEvent", "no-event", func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
-		o.takeEvents(1)
+		takeEvents(o, 1)
 		h := garbage
 		o.ok(o.th.CreateEvent(&h))
 		n := garbage
@@ -37,7 +37,7 @@ func init() {
 
 	prove("aclrtCreateEventWithFlag", "no-event", func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
-		o.takeEvents(0)
+		takeEvents(o, 0)
 		h := o.stateEvent(evProgress | evTime) // without SYNC it needs no place
 		o.ok(o.th.DestroyEvent(h))
 		o.want(o.th.CreateEventWithFlag(&h, evExternal), abi.ErrRTNoEventResource)
@@ -66,7 +66,7 @@ func init() {
 		}
 		e.exEvent(evIPC)
 		o := e.on(machine{product: "310P"})
-		o.takeEvents(0)
+		takeEvents(o, 0)
 		o.exEvent(evSync) // takes no place before it is recorded
 	})
 
@@ -87,10 +87,10 @@ func init() {
 	prove("aclrtRecordEvent", "no-event-id", func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		h, s, last := o.exEvent(evSync), o.stream(), o.timedEvent()
-		o.takeEvents(0)
+		takeEvents(o, 0)
 		o.record(o.exEvent(evProgress|evTime), s) // without SYNC it needs no id
 		err := o.th.RecordEvent(h, s)
-		if !o.complete(h) {
+		if !complete(o, h) {
 			e.Error("a refused record counts")
 		}
 		var id uint32
@@ -99,7 +99,7 @@ func init() {
 		o.record(h, s)
 		o.passes(s)
 		o.ok(o.th.DestroyEvent(h))
-		if n := o.availEvents(); n != 1 {
+		if n := availEvents(o); n != 1 {
 			e.Errorf("%d events are left, want 1", n)
 		}
 		return err
@@ -109,12 +109,12 @@ func init() {
 			h := k.make(e)
 			s, open := e.gated()
 			e.record(h, s)
-			if e.complete(h) {
+			if complete(e, h) {
 				e.Errorf("%s: done before what is queued before it", k.name)
 			}
 			open()
 			e.ok(e.th.SynchronizeEvent(h))
-			if !e.complete(h) {
+			if !complete(e, h) {
 				e.Errorf("%s: not done after it was waited for", k.name)
 			}
 			e.record(h, 0) // the default stream
@@ -132,7 +132,7 @@ func init() {
 
 	prove("aclrtRecordEventWithFlag", "external-of-other-event", func(e *env) *core.Error {
 		th, s, f := e.stranger(), e.stream(), e.foreign()
-		return e.each(abi.ErrRTFeatureNotSupport, e.notOnlySync(), func(h core.Handle) *core.Error {
+		return e.each(abi.ErrRTFeatureNotSupport, notOnlySync(e), func(h core.Handle) *core.Error {
 			e.record(h, s)
 			return th.RecordEventWithFlag(h, f, 1)
 		})
@@ -152,7 +152,7 @@ func init() {
 	})
 	prove("aclrtRecordEventWithFlag", "as-aclrtRecordEvent", func(e *env) *core.Error {
 		h := e.exEvent(evSync)
-		e.takeEvents(0)
+		takeEvents(e, 0)
 		err := e.th.RecordEventWithFlag(h, 0, 0)
 		e.want(err, abi.ErrRTNoEventResource)
 		if err.API != "aclrtRecordEventWithFlag" {
@@ -165,7 +165,7 @@ func init() {
 			h := k.make(e)
 			s, open := e.gated()
 			e.ok(e.th.RecordEventWithFlag(h, s, 0))
-			if e.complete(h) {
+			if complete(e, h) {
 				e.Errorf("%s: done before what is queued before it", k.name)
 			}
 			open()
@@ -180,18 +180,18 @@ func init() {
 	behaves("aclrtResetEvent", func(e *env) {
 		resetTimed(e, e.timedEvent())
 		resetState(e, e.stateEvent(evAll))
-		h := e.done(e.stateEvent(evAll)) // a reset that is dropped did not happen
+		h := doneEvent(e, e.stateEvent(evAll)) // a reset that is dropped did not happen
 		s, _ := e.gated()
 		e.ok(e.th.ResetEvent(h, s))
 		e.ok(e.th.StreamAbort(s))
-		e.status(h, abi.EventRecordedStatusComplete)
+		status(e, h, abi.EventRecordedStatusComplete)
 		e.ok(e.th.StreamWaitEvent(s, h))
 		e.passes(s)
 	})
 }
 
 // notOnlySync are events that external records and waits refuse: all but Ex with exactly SYNC.
-func (e *env) notOnlySync() []core.Handle {
+func notOnlySync(e *env) []core.Handle {
 	e.Helper()
 	return []core.Handle{e.timedEvent(), e.stateEvent(evSync), e.stateEvent(evExternal), e.exEvent(evSync | evTime),
 		e.exEvent(evIPC)}

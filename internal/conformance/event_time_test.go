@@ -9,8 +9,8 @@ import (
 
 // Proofs of times, ids and numbers of events.
 
-// done is an event that was recorded and is done.
-func (e *env) done(h core.Handle) core.Handle {
+// doneEvent is an event that was recorded and is done.
+func doneEvent(e *env, h core.Handle) core.Handle {
 	e.Helper()
 	s := e.stream()
 	e.record(h, s)
@@ -20,7 +20,7 @@ func (e *env) done(h core.Handle) core.Handle {
 }
 
 // underWay is an event whose record is queued and not done as long as the test runs.
-func (e *env) underWay(h core.Handle) core.Handle {
+func underWay(e *env, h core.Handle) core.Handle {
 	e.Helper()
 	s, open := e.gated()
 	e.record(h, s)
@@ -29,16 +29,16 @@ func (e *env) underWay(h core.Handle) core.Handle {
 }
 
 // unstamped are recorded events without a time stamp.
-func (e *env) unstamped() []core.Handle {
+func unstamped(e *env) []core.Handle {
 	e.Helper()
 	return []core.Handle{
-		e.underWay(e.timedEvent()), e.underWay(e.stateEvent(evAll)), e.underWay(e.exEvent(evAll)),
-		e.done(e.stateEvent(evSync | evProgress)), e.done(e.exEvent(evSync | evProgress)),
+		underWay(e, e.timedEvent()), underWay(e, e.stateEvent(evAll)), underWay(e, e.exEvent(evAll)),
+		doneEvent(e, e.stateEvent(evSync|evProgress)), doneEvent(e, e.exEvent(evSync|evProgress)),
 	}
 }
 
 // elapsed is the time between two events in milliseconds; a stranger may ask.
-func (e *env) elapsed(from, to core.Handle) float32 {
+func elapsed(e *env, from, to core.Handle) float32 {
 	e.Helper()
 	ms := float32(-1e9)
 	e.ok(e.stranger().EventElapsedTime(&ms, from, to))
@@ -46,7 +46,7 @@ func (e *env) elapsed(from, to core.Handle) float32 {
 }
 
 // timestamp is the time of an event in microseconds; a stranger may ask.
-func (e *env) timestamp(h core.Handle) uint64 {
+func timestamp(e *env, h core.Handle) uint64 {
 	e.Helper()
 	var us uint64
 	e.ok(e.stranger().EventGetTimestamp(h, &us))
@@ -67,21 +67,21 @@ func init() {
 		return err
 	}
 	prove("aclrtEventElapsedTime", "no-time", func(e *env) *core.Error {
-		return both(e, abi.ErrRTEventTimestampInvalid, e.unstamped(), e.done(e.timedEvent()))
+		return both(e, abi.ErrRTEventTimestampInvalid, unstamped(e), doneEvent(e, e.timedEvent()))
 	})
 	behaves("aclrtEventElapsedTime", func(e *env) {
 		countsOnHaste(e)
 		for _, k := range eventKinds {
 			first, last, begin := k.make(e), e.timedEvent(), time.Now()
-			e.done(first)
+			doneEvent(e, first)
 			time.Sleep(5 * time.Millisecond)
-			e.done(last)
+			doneEvent(e, last)
 			most := float32(time.Since(begin).Milliseconds()) + 2
-			there, back := e.elapsed(first, last), e.elapsed(last, first)
+			there, back := elapsed(e, first, last), elapsed(e, last, first)
 			if there < 4 || there > most || back != -there { // as below
 				e.Errorf("%s: %v ms there, %v ms back, within %v ms", k.name, there, back, most)
 			}
-			if ms := e.elapsed(first, first); ms != 0 {
+			if ms := elapsed(e, first, first); ms != 0 {
 				e.Errorf("%s: %v ms between an event and itself", k.name, ms)
 			}
 		}
@@ -89,11 +89,11 @@ func init() {
 		first, last, end := e.timedEvent(), e.timedEvent(), e.timedEvent()
 		s, open := e.gated()
 		e.record(last, s)
-		e.done(first)
+		doneEvent(e, first)
 		time.Sleep(5 * time.Millisecond)
 		open()
 		e.passes(s)
-		if ms := e.elapsed(first, last); ms < 4 { // 5, less what a device's clock and the host's may be apart
+		if ms := elapsed(e, first, last); ms < 4 { // 5, less what a device's clock and the host's may be apart
 			e.Errorf("%v ms, but the record was held up for 5", ms)
 		}
 		// One of another device counts on the same clock.
@@ -101,7 +101,7 @@ func init() {
 		e.ok(o.SetDevice(1))
 		e.ok(o.RecordEvent(end, 0))
 		e.ok(o.SynchronizeEvent(end))
-		if ms := e.elapsed(last, end); ms < 0 || ms > 60_000 {
+		if ms := elapsed(e, last, end); ms < 0 || ms > 60_000 {
 			e.Errorf("%v ms to an event of another device", ms)
 		}
 	})
@@ -116,19 +116,19 @@ func init() {
 		return err
 	}
 	prove("aclrtEventGetTimestamp", "no-time", func(e *env) *core.Error {
-		return ask(e, abi.ErrRTEventTimestampInvalid, e.unstamped())
+		return ask(e, abi.ErrRTEventTimestampInvalid, unstamped(e))
 	})
 	behaves("aclrtEventGetTimestamp", func(e *env) {
 		for _, k := range eventKinds {
-			h := e.done(k.make(e))
-			first := e.timestamp(h)
+			h := doneEvent(e, k.make(e))
+			first := timestamp(e, h)
 			time.Sleep(5 * time.Millisecond)
-			e.done(h)
-			if d := e.timestamp(h) - first; first == 0 || d < 5_000 || d > 60_000_000 {
+			doneEvent(e, h)
+			if d := timestamp(e, h) - first; first == 0 || d < 5_000 || d > 60_000_000 {
 				e.Errorf("%s: %d, then %d us later", k.name, first, d)
 			}
-			g := e.done(k.make(e))
-			d := int64(e.timestamp(g)-e.timestamp(h)) - int64(e.elapsed(h, g)*1000)
+			g := doneEvent(e, k.make(e))
+			d := int64(timestamp(e, g)-timestamp(e, h)) - int64(elapsed(e, h, g)*1000)
 			if d < -1 || d > 1 {
 				e.Errorf("%s: time stamps and elapsed time differ by %d us", k.name, d)
 			}
@@ -139,7 +139,7 @@ func init() {
 	prove("aclrtGetEventId", "no-id", func(e *env) *core.Error {
 		list := []core.Handle{
 			e.timedEvent(), e.exEvent(evSync), e.stateEvent(evProgress), e.stateEvent(evDevice),
-			e.done(e.stateEvent(evTime)), e.done(e.exEvent(evTime | evProgress)),
+			doneEvent(e, e.stateEvent(evTime)), doneEvent(e, e.exEvent(evTime|evProgress)),
 		}
 		return e.each(abi.ErrRTInternalError, list, func(h core.Handle) *core.Error { return e.th.GetEventID(h, &id) })
 	})
@@ -147,7 +147,8 @@ func init() {
 		seen := map[uint32]bool{}
 		for _, h := range []core.Handle{
 			e.stateEvent(evSync), e.stateEvent(evSync), e.stateEvent(evExternal),
-			e.underWay(e.timedEvent()), e.done(e.timedEvent()), e.underWay(e.exEvent(evSync)), e.done(e.exEvent(evAll)),
+			underWay(e, e.timedEvent()), doneEvent(e, e.timedEvent()), underWay(e, e.exEvent(evSync)),
+			doneEvent(e, e.exEvent(evAll)),
 		} {
 			var id, again uint32
 			e.ok(e.stranger().GetEventID(h, &id)) // no context is needed
@@ -166,21 +167,21 @@ func init() {
 func eventNumbers(e *env) {
 	for p, limit := range map[string]uint32{"950": 65536, "A3": 65536, "A2": 65536, "310B": 65536, "310P": 1023,
 		"910": 65535} {
-		if n := e.on(machine{product: p}).availEvents(); n != limit {
+		if n := availEvents(e.on(machine{product: p})); n != limit {
 			e.Errorf("%s has %d events, want %d", p, n, limit)
 		}
 	}
 	const limit = 65536
 	left := func(want uint32, when string) {
 		e.Helper()
-		if n := e.availEvents(); n != limit-want {
+		if n := availEvents(e); n != limit-want {
 			e.Errorf("%s: %d events in use, want %d", when, limit-n, want)
 		}
 	}
 	state, ex := e.stateEvent(evSync), e.exEvent(evSync)
 	left(1, "a state event counts when it is made, an Ex event does not")
 	e.stateEvent(evProgress)
-	e.done(e.exEvent(evProgress))
+	doneEvent(e, e.exEvent(evProgress))
 	left(1, "nor one that streams cannot wait for")
 	s := e.stream()
 	e.record(ex, s)

@@ -10,7 +10,7 @@ import (
 // Proofs of the waits of streams.
 
 // noSync are events that streams cannot wait for.
-func (e *env) noSync() []core.Handle {
+func noSync(e *env) []core.Handle {
 	e.Helper()
 	return []core.Handle{e.stateEvent(evProgress), e.stateEvent(evTime | evProgress), e.exEvent(evProgress),
 		e.exEvent(evTime)}
@@ -38,7 +38,7 @@ func (w waitCall) deviceOnly(e *env) *core.Error {
 
 func (w waitCall) withoutSync(e *env) *core.Error {
 	th, f := e.stranger(), e.foreign()
-	return e.each(abi.ErrRTFeatureNotSupport, e.noSync(), func(h core.Handle) *core.Error { return w(th, f, h) })
+	return e.each(abi.ErrRTFeatureNotSupport, noSync(e), func(h core.Handle) *core.Error { return w(th, f, h) })
 }
 
 func (w waitCall) noContext(e *env) *core.Error {
@@ -135,7 +135,7 @@ func init() {
 
 	prove("aclrtStreamWaitEventWithFlag", "external-of-other-event", func(e *env) *core.Error {
 		th, s, f := e.stranger(), e.stream(), e.foreign()
-		return e.each(abi.ErrRTFeatureNotSupport, e.notOnlySync(), func(h core.Handle) *core.Error {
+		return e.each(abi.ErrRTFeatureNotSupport, notOnlySync(e), func(h core.Handle) *core.Error {
 			e.record(h, s)
 			e.ok(waitFlag(e.th, s, h))
 			return th.StreamWaitEventWithFlag(f, h, 0, 1)

@@ -60,7 +60,7 @@ func proveLastError() {
 		if got := process.PeekAtLastError(e.rt.NewThread(3), 0); got != 0 { // each thread has its own
 			e.Errorf("another thread has %d", got)
 		}
-		in := e.rt.ThreadIn(e.here())
+		in := e.rt.ThreadIn(here(e))
 		in.Done(in.SynchronizeStream(garbage))
 		if got := process.PeekAtLastError(in, 0); got != 0 {
 			e.Errorf("a thread that remembers nothing has %d", got)
@@ -92,7 +92,7 @@ func proveExceptionCallbacks() {
 		fails := func(want ...string) {
 			e.Helper()
 			calls = nil
-			e.failsOn(s, fault)
+			failsOn(e, s, fault)
 			e.want(e.th.SynchronizeStream(s), faultCode)
 			if !slices.Equal(calls, want) { // the callbacks have been called before the failure is returned
 				e.Errorf("got %v, want %v", calls, want)
@@ -128,7 +128,7 @@ func proveExceptionCallbacks() {
 		s := e.stream()
 		release := e.block(s) // task 1
 		for range 3 {
-			e.failsOn(s, fault)
+			failsOn(e, s, fault)
 		}
 		release()
 		e.want(e.th.SynchronizeStream(s), faultCode)
@@ -141,7 +141,7 @@ func proveExceptionCallbacks() {
 			func(core.Addr) { testenv.AwaitParked(e, 1, "core.(*Thread).SynchronizeStream("); done = true })))
 		other := e.stream()
 		e.ok(e.th.SetStreamFailureMode(s, abi.StopOnFailure))
-		e.failsOn(s, fault)
+		failsOn(e, s, fault)
 		e.want(e.th.SynchronizeStream(other), faultCode)
 		if !done {
 			e.Error("the failure was returned before the callback had run")
@@ -152,18 +152,18 @@ func proveExceptionCallbacks() {
 		f := noting(1, func(core.Addr) { e.Error("called") })
 		e.ok(e.th.ExceptionInfoCallbackRegister(f))
 		e.ok(e.th.ExceptionInfoCallbackUnregister(f))
-		e.failsOn(0, fault)
+		failsOn(e, 0, fault)
 		e.want(e.th.SynchronizeStream(0), faultCode)
 	})
 }
 
 // reported runs f inside an exception callback for a failure of task 2 of the stream, submitted by thread 1.
-func (e *env) reported(s core.Handle, f func(th *core.Thread, info core.Addr)) {
+func reported(e *env, s core.Handle, f func(th *core.Thread, info core.Addr)) {
 	e.Helper()
 	called := 0
 	e.ok(e.th.SetExceptionInfoCallback(noting(1, func(info core.Addr) { called++; f(e.stranger(), info) })))
 	e.ok(transfer.MemsetAsync(e.th, e.device(64), 64, 0, 64, s))
-	e.failsOn(s, fault)
+	failsOn(e, s, fault)
 	e.want(e.th.SynchronizeStream(s), faultCode)
 	if called != 1 {
 		e.Errorf("the callback was called %d times", called)
@@ -178,7 +178,7 @@ func proveExceptionInfo() {
 			e.ok(e.th.SetDevice(2))
 			s := e.stream()
 			var kept core.Addr
-			e.reported(s, func(th *core.Thread, info core.Addr) {
+			reported(e, s, func(th *core.Thread, info core.Addr) {
 				if got := get(th, info); got != want(e, s) {
 					e.Errorf("%d, want %d", got, want(e, s))
 				}
@@ -209,7 +209,7 @@ func proveExceptionInfo() {
 
 	during := func(call func(th *core.Thread, info core.Addr) *core.Error) proof {
 		return func(e *env) (err *core.Error) {
-			e.reported(e.stream(), func(th *core.Thread, info core.Addr) { err = call(th, info) })
+			reported(e, e.stream(), func(th *core.Thread, info core.Addr) { err = call(th, info) })
 			return err
 		}
 	}
@@ -244,11 +244,9 @@ func proveFaults() {
 		e.faults.Lose(0)
 		e.want(process.GetMemUceInfo(e.th, 0, &uce[0], 1, &n), abi.ErrRTLostHeartbeat)
 		// A thread without a context takes that of a configured default device, and asks about that one only.
-		e = e.bare()
+		e = bare(e)
 		file := filepath.Join(e.TempDir(), "acl.json")
-		if err := os.WriteFile(file, []byte(`{"defaultDevice": {"default_device": "1"}}`), 0o600); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.WriteFile(file, []byte(`{"defaultDevice": {"default_device": "1"}}`), 0o600))
 		e.ok(process.Init(e.th, cstr(file)))
 		for range 2 {
 			e.want(process.GetMemUceInfo(e.th, 0, &uce[0], 1, &n), abi.ErrRTContextNull)
@@ -371,7 +369,7 @@ func proveDeviceAbort() {
 		err := e.th.DeviceTaskAbort(0, 5)
 		// A second abort waits for the first no longer than its limit.
 		o := e.on(machine{})
-		o.abortingDevice0(func(core.Handle) { o.want(o.th.DeviceTaskAbort(0, 5), abi.ErrRTWaitTimeout) })
+		abortingDevice0(o, func(core.Handle) { o.want(o.th.DeviceTaskAbort(0, 5), abi.ErrRTWaitTimeout) })
 		return err
 	})
 	behaves("aclrtDeviceTaskAbort", func(e *env) {
@@ -379,7 +377,7 @@ func proveDeviceAbort() {
 		// It drops the work of all contexts and streams of the device, and of no other device.
 		p := e.device(64)
 		e.write(p, make([]byte, 64))
-		s, other := e.stuck(), e.elsewhere()
+		s, other := stuck(e), e.elsewhere()
 		e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s))
 		var o core.Handle
 		e.ok(other.CreateStream(&o))
@@ -392,7 +390,7 @@ func proveDeviceAbort() {
 		e.ok(far.LaunchHostFunc(0, func(core.Addr) { <-gate; ran = true }, 0))
 		// A waiting thread learns of it, however late it looks.
 		waits := make(chan *core.Error, 3)
-		in := e.rt.ThreadIn(e.here())
+		in := e.rt.ThreadIn(here(e))
 		go func() { waits <- in.SynchronizeStream(s) }()
 		go func() { waits <- in.SynchronizeDevice() }()
 		go func() { waits <- other.SynchronizeStream(o) }()
@@ -410,7 +408,7 @@ func proveDeviceAbort() {
 			e.Error("a task of another device was dropped")
 		}
 		// Afterwards everything works, and earlier failures are forgotten.
-		e.failsOn(s, fault)
+		failsOn(e, s, fault)
 		e.ok(e.th.DeviceTaskAbort(0, 0))
 		e.ok(transfer.MemsetAsync(e.th, p, 64, 3, 64, s))
 		e.ok(e.th.SynchronizeStream(s))
@@ -419,7 +417,7 @@ func proveDeviceAbort() {
 		}
 		// During the abort nothing is taken and nothing waited for.
 		e.ok(e.th.UnSubscribeReport(nobody, s))
-		e.abortingDevice0(func(core.Handle) {
+		abortingDevice0(e, func(core.Handle) {
 			e.want(transfer.MemsetAsync(e.th, p, 64, 1, 64, s), abi.ErrRTDeviceTaskAbort)
 			e.want(e.within(func() *core.Error { return in.SynchronizeStream(s) }), abi.ErrRTDeviceTaskAbort)
 		})

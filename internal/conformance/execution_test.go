@@ -22,7 +22,7 @@ const (
 func nothing(core.Addr) {}
 
 // own makes e.th the thread me, and a stream that it serves.
-func (e *env) own() core.Handle {
+func own(e *env) core.Handle {
 	e.Helper()
 	s := e.stream()
 	e.th.SetPthread(me)
@@ -31,7 +31,7 @@ func (e *env) own() core.Handle {
 }
 
 // hosted is a stream that runs host functions.
-func (e *env) hosted() core.Handle {
+func hosted(e *env) core.Handle {
 	e.Helper()
 	s := e.stream()
 	e.ok(e.th.LaunchHostFunc(s, nothing, 0))
@@ -48,16 +48,16 @@ func init() {
 
 func proveSubscribe() {
 	prove("aclrtSubscribeReport", "host-functions", func(e *env) *core.Error {
-		return e.stranger().SubscribeReport(me, e.hosted())
+		return e.stranger().SubscribeReport(me, hosted(e))
 	})
 	prove("aclrtSubscribeReport", "no-context", func(e *env) *core.Error {
 		small := e.on(machine{product: "310P"})
 		small.ok(small.stranger().SubscribeReport(me, small.stream()))
 		small.want(small.stranger().SubscribeReport(me, 0), abi.ErrRTContextNull)
-		return e.stranger().SubscribeReport(me, e.own())
+		return e.stranger().SubscribeReport(me, own(e))
 	})
 	prove("aclrtSubscribeReport", "subscribed", func(e *env) *core.Error {
-		s := e.own()
+		s := own(e)
 		e.want(e.th.SubscribeReport(me, s), abi.ErrRTStreamSubscribe)
 		e.ok(e.th.SetDevice(1))
 		other := e.stream()
@@ -65,7 +65,7 @@ func proveSubscribe() {
 		return e.th.SubscribeReport(me, other) // me serves device 0, too
 	})
 	prove("aclrtSubscribeReport", "subscribed-same", func(e *env) *core.Error {
-		e.own()
+		own(e)
 		e.ok(e.th.SetDevice(1))
 		return e.th.SubscribeReport(me, e.stream())
 	})
@@ -78,7 +78,7 @@ func proveSubscribe() {
 	})
 	behaves("aclrtSubscribeReport", func(e *env) {
 		// One thread serves several streams, of several contexts, among them the default stream.
-		s := e.own()
+		s := own(e)
 		e.ok(e.th.SubscribeReport(me, 0))
 		th := e.elsewhere()
 		e.ok(th.SubscribeReport(me, 0))
@@ -97,21 +97,21 @@ func proveSubscribe() {
 
 	prove("aclrtUnSubscribeReport", "host-functions", func(e *env) *core.Error {
 		return e.stranger().UnSubscribeReport(me,
-			e.hosted())
+			hosted(e))
 	})
 	prove("aclrtUnSubscribeReport", "stream-not-subscribed", func(e *env) *core.Error {
 		return e.stranger().UnSubscribeReport(me,
 			e.stream())
 	})
 	prove("aclrtUnSubscribeReport", "thread-not-subscribed", func(e *env) *core.Error {
-		s := e.own()
+		s := own(e)
 		other := e.stream()
 		e.ok(e.th.SubscribeReport(8, other))
 		e.want(e.stranger().UnSubscribeReport(8, s), abi.ErrRTThreadSubscribe) // has one, but not this
 		return e.stranger().UnSubscribeReport(9, s)
 	})
 	behaves("aclrtUnSubscribeReport", func(e *env) {
-		s := e.own()
+		s := own(e)
 		fail := func(core.Addr) { e.Error("a callback ran after the subscription ended") }
 		e.ok(e.th.LaunchCallback(fail, 0, noHold, s))
 		e.ok(e.th.LaunchCallback(fail, 0, hold, s))
@@ -121,13 +121,13 @@ func proveSubscribe() {
 		e.want(e.th.ProcessReport(-1), abi.ErrRTThreadSubscribe)
 		e.want(e.th.LaunchCallback(nothing, 0, hold, s), abi.ErrRTStreamNoCbReg)
 		// A thread that waits returns, but only when its last stream goes.
-		a, b := e.own(), e.own()
+		a, b := own(e), own(e)
 		e.ok(e.th.UnSubscribeReport(me, a))
 		err := e.waits(func() { e.ok(e.stranger().UnSubscribeReport(me, b)) },
 			func() *core.Error { return e.th.ProcessReport(-1) })
 		e.want(err, abi.ErrRTThreadSubscribe)
 		// A subscription made again does not bring back what the first had.
-		s = e.own()
+		s = own(e)
 		e.ok(e.th.LaunchCallback(fail, 0, noHold, s))
 		e.ok(e.th.SynchronizeStream(s)) // now it is pending
 		e.ok(e.th.UnSubscribeReport(me, s))
@@ -139,14 +139,14 @@ func proveSubscribe() {
 func proveLaunch() {
 	prove("aclrtLaunchCallback", "host-functions", func(e *env) *core.Error {
 		return e.stranger().LaunchCallback(nothing, 0, hold,
-			e.hosted())
+			hosted(e))
 	})
 	prove("aclrtLaunchCallback", "not-subscribed", func(e *env) *core.Error {
 		return e.th.LaunchCallback(nothing, 0, hold,
 			e.stream())
 	})
 	behaves("aclrtLaunchCallback", func(e *env) {
-		s := e.own()
+		s := own(e)
 		// It runs in order, in aclrtProcessReport and nowhere else, with its data.
 		var got []core.Addr
 		note := func(data core.Addr) { got = append(got, data) }
@@ -168,7 +168,7 @@ func proveLaunch() {
 		e.ok(e.th.LaunchCallback(note, 0, noHold, s))
 		e.ok(e.within(func() *core.Error { return e.th.SynchronizeStream(s) }))
 		returned := false
-		e.ok(e.th.LaunchCallback(func(core.Addr) { returned = e.unfinished(s) }, 0, hold, s))
+		e.ok(e.th.LaunchCallback(func(core.Addr) { returned = isUnfinished(e, s) }, 0, hold, s))
 		e.want(e.th.SynchronizeStreamWithTimeout(s, 5), abi.ErrRTStreamSyncTimeout)
 		for !returned {
 			e.ok(e.th.ProcessReport(-1))
@@ -198,14 +198,14 @@ func proveLaunch() {
 
 func proveProcess() {
 	prove("aclrtProcessReport", "not-subscribed", func(e *env) *core.Error {
-		e.own()
+		own(e)
 		th := e.stranger()
 		e.want(th.ProcessReport(-1), abi.ErrRTThreadSubscribe)
 		th.SetPthread(8)
 		return th.ProcessReport(-1)
 	})
 	prove("aclrtProcessReport", "primary-gone", func(e *env) *core.Error {
-		e = e.bare()
+		e = bare(e)
 		e.th.SetPthread(me)
 		e.ok(e.elsewhere().SubscribeReport(me, 0)) // an explicit context; the device has no primary one
 		err := e.th.ProcessReport(1)
@@ -214,7 +214,7 @@ func proveProcess() {
 		return err
 	})
 	prove("aclrtProcessReport", "nothing-came", func(e *env) *core.Error {
-		e.own()
+		own(e)
 		begin := time.Now()
 		err := e.th.ProcessReport(20)
 		if d := time.Since(begin); d < 20*time.Millisecond {
@@ -223,7 +223,7 @@ func proveProcess() {
 		return err
 	})
 	behaves("aclrtProcessReport", func(e *env) {
-		a, b := e.own(), e.own()
+		a, b := own(e), own(e)
 		// One call runs everything that is pending, of all streams.
 		ran := 0
 		count := func(core.Addr) { ran++ }
@@ -256,7 +256,7 @@ func proveProcess() {
 
 func proveHostFunc() {
 	prove("aclrtLaunchHostFunc", "subscribed", func(e *env) *core.Error {
-		return e.stranger().LaunchHostFunc(e.own(), nothing,
+		return e.stranger().LaunchHostFunc(own(e), nothing,
 			0)
 	})
 	behaves("aclrtLaunchHostFunc", func(e *env) {

@@ -100,12 +100,12 @@ func init() {
 		a := fill64(e)
 		a.p, a.room, a.count = e.hole(), 8192, 8192
 		e.want(memset(e, a), abi.ErrRTParamInvalid)
-		e.aroundHole(a.p)
+		aroundHole(e, a.p)
 		return b.from("count-over-maxCount", fill64, memset)(e)
 	})
 	behaves("aclrtMemset", func(e *env) {
 		for _, w := range everywhere {
-			e.fills(w, memset, 1)
+			fills(e, w, memset, 1)
 			// At once, whatever the streams do.
 			a := fillOf(e, w)
 			s, release := e.blocked()
@@ -124,7 +124,7 @@ func init() {
 }
 
 // fills checks that exactly what is asked for is filled, in many sizes and at odd addresses.
-func (e *env) fills(w where, call fillCall, width uint64) {
+func fills(e *env, w where, call fillCall, width uint64) {
 	e.Helper()
 	const value = uint32(0xA1B2C3D4)
 	s := e.stream()
@@ -141,7 +141,7 @@ func (e *env) fills(w where, call fillCall, width uint64) {
 		e.ok(call(e, &fillArgs{th: e.th, p: p + core.Addr(at), room: n * width, value: value, count: n, stream: s}))
 		e.ok(e.th.SynchronizeStream(s))
 		e.holds(p, want)
-		e.release(p, w)
+		release(e, p, w)
 	}
 }
 
@@ -157,22 +157,22 @@ func init() {
 		a := fill64(e)
 		a.p, a.room, a.count = e.hole(), 8192, 8192
 		e.want(memsetAsync(e, a), abi.ErrRTParamInvalid)
-		e.aroundHole(a.p)
+		aroundHole(e, a.p)
 		err := b.from("unclassified", fill64, memsetAsync)(e)
 		e.want(err, abi.ErrRTParamInvalid)
 		return err
 	})
 	behaves("aclrtMemsetAsync", func(e *env) {
 		for _, w := range everywhere {
-			e.fills(w, memsetAsync, 1)
+			fills(e, w, memsetAsync, 1)
 		}
-		e.fillOrder(memsetAsync, filled(256, 0x78, 64), everywhere...)
+		fillOrder(e, memsetAsync, filled(256, 0x78, 64), everywhere...)
 	})
 }
 
 // fillOrder checks that device memory is filled when the stream comes to it, and host memory at once, on the default
 // stream too.
-func (e *env) fillOrder(call fillCall, want []byte, places ...where) {
+func fillOrder(e *env, call fillCall, want []byte, places ...where) {
 	e.Helper()
 	for _, w := range places {
 		for _, s := range []core.Handle{e.stream(), 0} {
@@ -241,8 +241,8 @@ func init() {
 		return e.whileAborting(func() *core.Error { return memsetD32(e, a) })
 	})
 	behaves("aclrtMemsetD32", func(e *env) {
-		e.fills(dev, memsetD32, 4)
-		e.fills(host, memsetD32, 4)
+		fills(e, dev, memsetD32, 4)
+		fills(e, host, memsetD32, 4)
 		a := fill64(e)
 		a.count = 63
 		s, release := e.blocked()
@@ -250,7 +250,7 @@ func init() {
 		e.ok(memsetD32(e, a))
 		e.holds(a.p, words(256, a.value, 63))
 		release()
-		e.noWords(memsetD32)
+		noWords(e, memsetD32)
 	})
 
 	b2 := append(b[:b.at("no-context"):b.at("no-context")], breakers[fillArgs]{
@@ -272,15 +272,15 @@ func init() {
 		return b2.from("stream-of-other-context", fill64, memsetD32Async)(e)
 	})
 	behaves("aclrtMemsetD32Async", func(e *env) {
-		e.fills(dev, memsetD32Async, 4)
-		e.fills(host, memsetD32Async, 4)
-		e.fillOrder(memsetD32Async, words(256, 0x12345678, 64), dev, host)
-		e.noWords(memsetD32Async)
+		fills(e, dev, memsetD32Async, 4)
+		fills(e, host, memsetD32Async, 4)
+		fillOrder(e, memsetD32Async, words(256, 0x12345678, 64), dev, host)
+		noWords(e, memsetD32Async)
 	})
 }
 
 // noWords checks that products without word fills say so, after the checks of the ACL layer, and do not claim success.
-func (e *env) noWords(call fillCall) {
+func noWords(e *env, call fillCall) {
 	e.Helper()
 	for _, m := range []machine{{product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"},
 		{product: "310B", form: "RC"}} {

@@ -7,7 +7,7 @@ import (
 )
 
 // grouped is a 310P on whose control CPU the program runs, and an array for its groups.
-func (e *env) grouped() (*env, core.Handle) {
+func grouped(e *env) (*env, core.Handle) {
 	e.Helper()
 	o := e.on(machine{product: "310P", form: "RC"})
 	h := process.CreateGroupInfo(o.th)
@@ -18,7 +18,7 @@ func (e *env) grouped() (*env, core.Handle) {
 }
 
 // groupDetail reads one number of a group.
-func (e *env) groupDetail(h core.Handle, index int32, attr abi.GroupAttr, n uint64) (uint32, *core.Error) {
+func groupDetail(e *env, h core.Handle, index int32, attr abi.GroupAttr, n uint64) (uint32, *core.Error) {
 	e.Helper()
 	room := e.pageable(8)
 	copy(bytes(room, 8), untouched)
@@ -37,7 +37,7 @@ func init() {
 		for id := range int32(4) {
 			o.want(process.SetGroup(o.th, id), abi.ErrRTGroupNotCreate)
 		}
-		rc, _ := e.grouped()
+		rc, _ := grouped(e)
 		rc.ok(process.SetGroup(rc.th, 0))
 		rc.stream()
 		return process.SetGroup(rc.th, 1)
@@ -50,14 +50,14 @@ func init() {
 		}
 	})
 	behaves("aclrtCreateGroupInfo", func(e *env) {
-		o, h := e.grouped()
+		o, h := grouped(e)
 		is(e, "another one", process.CreateGroupInfo(o.th) != h, true)
 		is(e, "without a context", process.CreateGroupInfo(o.stranger()), 0)
 		is(e, "seen from a host", process.CreateGroupInfo(e.on(machine{product: "310P"}).th), 0)
 		is(e, "on another product", process.CreateGroupInfo(e.th), 0)
 	})
 	prove("aclrtDestroyGroupInfo", "groupInfo-not-live", func(e *env) *core.Error {
-		o, h := e.grouped()
+		o, h := grouped(e)
 		o.ok(process.DestroyGroupInfo(o.stranger(), h))
 		return process.DestroyGroupInfo(o.th, h)
 	})
@@ -66,43 +66,43 @@ func init() {
 		return process.GetAllGroupInfo(o.th, garbage)
 	})
 	prove("aclrtGetAllGroupInfo", "groupInfo-not-live", func(e *env) *core.Error {
-		o, h := e.grouped()
+		o, h := grouped(e)
 		o.ok(process.GetAllGroupInfo(o.th, h))
 		o.ok(process.DestroyGroupInfo(o.th, h))
 		return process.GetAllGroupInfo(o.th, h)
 	})
 	prove("aclrtGetGroupInfoDetail", "index-over-groups", func(e *env) *core.Error {
-		o, h := e.grouped()
-		_, err := o.groupDetail(h, -1, 0, 4)
+		o, h := grouped(e)
+		_, err := groupDetail(o, h, -1, 0, 4)
 		o.want(err, abi.ErrInvalidParam)
-		_, err = o.groupDetail(h, 1, 99, 0)
+		_, err = groupDetail(o, h, 1, 99, 0)
 		is(e, "it is looked at first", err.Arg, "groupIndex")
 		return err
 	})
 	prove("aclrtGetGroupInfoDetail", "attr-outside-0-to-5", func(e *env) *core.Error {
-		o, h := e.grouped()
-		_, err := o.groupDetail(h, 0, -1, 4)
+		o, h := grouped(e)
+		_, err := groupDetail(o, h, 0, -1, 4)
 		o.want(err, abi.ErrInvalidParam)
-		_, err = o.groupDetail(h, 0, 6, 0)
+		_, err = groupDetail(o, h, 0, 6, 0)
 		is(e, "it is looked at first", err.Arg, "attr")
 		return err
 	})
 	prove("aclrtGetGroupInfoDetail", "valueLen-below-4", func(e *env) *core.Error {
-		o, h := e.grouped()
-		_, err := o.groupDetail(h, 0, 5, 3)
+		o, h := grouped(e)
+		_, err := groupDetail(o, h, 0, 5, 3)
 		return err
 	})
 	prove("aclrtGetGroupInfoDetail", "groupInfo-not-live", func(e *env) *core.Error {
-		o, h := e.grouped()
+		o, h := grouped(e)
 		o.ok(process.DestroyGroupInfo(o.th, h))
-		_, err := o.groupDetail(h, 0, 0, 4)
+		_, err := groupDetail(o, h, 0, 0, 4)
 		return err
 	})
 	behaves("aclrtGetGroupInfoDetail", func(e *env) {
-		o, h := e.grouped()
+		o, h := grouped(e)
 		o.ok(process.GetAllGroupInfo(o.th, h))
 		for attr, want := range []uint32{8, 7, 7, 1, 1024, 0} {
-			got, err := o.groupDetail(h, 0, abi.GroupAttr(attr), 8)
+			got, err := groupDetail(o, h, 0, abi.GroupAttr(attr), 8)
 			o.ok(err)
 			is(e, abi.GroupAttr(attr).String(), got, want)
 		}

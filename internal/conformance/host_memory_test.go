@@ -17,7 +17,7 @@ var noRegistration = []machine{{product: "310B"}, {product: "310P"}, {product: "
 	{product: "310P", form: "RC"}}
 
 // hostRunsOut proves the end of pinned memory, for real and by a driver that says no.
-func (e *env) hostRunsOut(call func(e *env, p *core.Addr, size uint64) *core.Error) *core.Error {
+func hostRunsOut(e *env, call func(e *env, p *core.Addr, size uint64) *core.Error) *core.Error {
 	e.Helper()
 	p := core.Addr(7)
 	e.faults.Fail(faulty.AllocHost, 1, driver.ErrNoMemory)
@@ -39,7 +39,7 @@ func (e *env) hostRunsOut(call func(e *env, p *core.Addr, size uint64) *core.Err
 }
 
 // isPinned checks that n bytes at p are host memory that can be written.
-func (e *env) isPinned(p core.Addr, n uint64) {
+func isPinned(e *env, p core.Addr, n uint64) {
 	e.Helper()
 	e.at(p, abi.MemLocationTypeHost, 0, smallPage)
 	if p%64 != 0 {
@@ -51,14 +51,14 @@ func (e *env) isPinned(p core.Addr, n uint64) {
 
 func init() {
 	prove("aclrtMallocHost", "out-of-memory", func(e *env) *core.Error {
-		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error {
+		return hostRunsOut(e, func(e *env, p *core.Addr, size uint64) *core.Error {
 			return memory.MallocHost(e.th, p,
 				size)
 		})
 	})
 	behaves("aclrtMallocHost", func(e *env) {
 		p := e.pinned(33)
-		e.isPinned(p, 64)
+		isPinned(e, p, 64)
 		e.ok(memory.FreeHost(e.th, p))
 
 		o := e.on(machine{product: "310B", form: "RC"})
@@ -79,41 +79,41 @@ func init() {
 		return memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, &abi.MallocConfig{})
 	})
 	prove("aclrtMallocHostWithCfg", "attribute-unknown", func(e *env) *core.Error {
-		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(abi.MallocAttribute{})),
+		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, config(e, abi.MallocAttribute{})),
 			abi.ErrRTParamInvalid)
-		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(abi.MallocAttribute{Attr: 4})),
+		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, config(e, abi.MallocAttribute{Attr: 4})),
 			abi.ErrRTParamInvalid)
-		return memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(moduleID(1), deviceID(0)))
+		return memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, config(e, moduleID(1), deviceID(0)))
 	})
 	prove("aclrtMallocHostWithCfg", "va-not-offered", func(e *env) (err *core.Error) {
 		for _, m := range []machine{{product: "950"}, {product: "910"}, {product: "310B"}, {product: "310P"},
 			{product: "310B", form: "RC"}} {
 			o := e.on(m)
-			err = memory.MallocHostWithCfg(o.th, new(core.Addr), tooBig, e.config(vaFlag(0), vaFlag(1)))
+			err = memory.MallocHostWithCfg(o.th, new(core.Addr), tooBig, config(e, vaFlag(0), vaFlag(1)))
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
 	})
 	prove("aclrtMallocHostWithCfg", "out-of-memory", func(e *env) *core.Error {
-		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error {
-			return memory.MallocHostWithCfg(e.th, p, size, e.config(moduleID(3)))
+		return hostRunsOut(e, func(e *env, p *core.Addr, size uint64) *core.Error {
+			return memory.MallocHostWithCfg(e.th, p, size, config(e, moduleID(3)))
 		})
 	})
 	behaves("aclrtMallocHostWithCfg", func(e *env) {
 		for _, m := range []machine{{}, {product: "A3"}} {
 			o := e.on(m)
-			for _, cfg := range []*abi.MallocConfig{nil, o.config(), o.config(moduleID(1), vaFlag(1)),
-				o.config(vaFlag(2))} {
+			for _, cfg := range []*abi.MallocConfig{nil, config(o), config(o, moduleID(1), vaFlag(1)),
+				config(o, vaFlag(2))} {
 				var p core.Addr
 				o.ok(memory.MallocHostWithCfg(o.th, &p, 100, cfg))
-				o.isPinned(p, 128)
+				isPinned(o, p, 128)
 				o.ok(memory.FreeHost(o.th, p))
 			}
 		}
 		o := e.on(machine{product: "950"}) // values of the flag other than 1 do not count
 		var p core.Addr
-		o.ok(memory.MallocHostWithCfg(o.th, &p, 100, e.config(vaFlag(1), vaFlag(7))))
-		o.isPinned(p, 128)
+		o.ok(memory.MallocHostWithCfg(o.th, &p, 100, config(e, vaFlag(1), vaFlag(7))))
+		isPinned(o, p, 128)
 	})
 
 	prove("aclrtFreeHost", "device-or-managed", func(e *env) *core.Error {
@@ -163,12 +163,12 @@ func init() {
 	})
 	behaves("aclrtFreeHostWithDevSync", func(e *env) {
 		p := e.pinned(4096)
-		e.waitsFor(p, func() *core.Error { return memory.FreeHostWithDevSync(e.th, p) })
+		waitsFor(e, p, func() *core.Error { return memory.FreeHostWithDevSync(e.th, p) })
 	})
 }
 
 // overlaps registers memory and tries every kind of overlap with it; the last refusal is returned.
-func (e *env) overlaps(call func(p core.Addr, n uint64) *core.Error) *core.Error {
+func overlaps(e *env, call func(p core.Addr, n uint64) *core.Error) *core.Error {
 	e.Helper()
 	p := e.pageable(16384)
 	e.ok(call(p+4096, 8192))
@@ -198,7 +198,7 @@ func init() {
 		return err
 	})
 	prove("aclrtHostRegister", "overlaps", func(e *env) *core.Error {
-		return e.overlaps(func(p core.Addr, n uint64) *core.Error {
+		return overlaps(e, func(p core.Addr, n uint64) *core.Error {
 			return memory.HostRegister(e.th, p, n, mapped, new(core.Addr))
 		})
 	})
@@ -223,14 +223,14 @@ func init() {
 				var dev core.Addr
 				o.ok(memory.HostRegister(o.th, p, 8192, typ, &dev))
 				o.at(p, abi.MemLocationTypeHost, 0, smallPage)
-				o.reaches(p, dev, 8192)
+				reaches(o, p, dev, 8192)
 				o.ok(memory.HostUnregister(o.th, p))
 			}
 		}
 		p := e.pinned(8192) // on old kernels the only memory that can be registered
 		var dev core.Addr
 		e.ok(memory.HostRegister(e.th, p, 8192, mapped, &dev))
-		e.reaches(p, dev, 8192)
+		reaches(e, p, dev, 8192)
 	})
 
 	const all = abi.HostRegMapped | abi.HostRegPinned
@@ -251,7 +251,7 @@ func init() {
 		return err
 	})
 	prove("aclrtHostRegisterV2", "overlaps", func(e *env) *core.Error {
-		e.overlaps(func(p core.Addr, n uint64) *core.Error {
+		overlaps(e, func(p core.Addr, n uint64) *core.Error {
 			return memory.HostRegisterV2(e.th, p, n,
 				abi.HostRegPinned)
 		})
@@ -278,7 +278,7 @@ func init() {
 		for _, flag := range []uint32{abi.HostRegMapped, abi.HostRegIomemory, abi.HostRegReadonly, all} {
 			e.ok(memory.HostRegisterV2(e.th, p, 8192, flag))
 			e.ok(memory.HostGetDevicePointer(e.th, p, &dev, 0))
-			e.reaches(p, dev, 8192)
+			reaches(e, p, dev, 8192)
 			e.ok(memory.HostUnregister(e.th, p))
 		}
 		q := e.pinned(4096) // it cannot be pinned twice, but mapped
@@ -289,7 +289,7 @@ func init() {
 }
 
 // reaches checks that dev is another address of the n bytes of host memory at p: copies through it arrive.
-func (e *env) reaches(p, dev core.Addr, n uint64) {
+func reaches(e *env, p, dev core.Addr, n uint64) {
 	e.Helper()
 	if dev == 0 || dev == p {
 		e.Fatalf("device address %#x of %#x", dev, p)

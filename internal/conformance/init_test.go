@@ -10,15 +10,14 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/process"
+	"ropeway/internal/testenv"
 )
 
 // configFile is the path of a file with text in it, as aclInit takes it.
-func (e *env) configFile(text string) *byte {
+func configFile(e *env, text string) *byte {
 	e.Helper()
 	path := filepath.Join(e.TempDir(), "acl.json")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, os.WriteFile(path, []byte(text), 0o644))
 	return cText(path)
 }
 
@@ -53,7 +52,7 @@ func (c *calls) ran(e *env, want ...string) {
 }
 
 // references is the reference count of aclInit, found out by taking one.
-func (e *env) references() uint64 {
+func references(e *env) uint64 {
 	e.Helper()
 	e.want(process.Init(e.th, nil), abi.ErrRepeatInitialize)
 	n := uint64(777)
@@ -63,9 +62,9 @@ func (e *env) references() uint64 {
 
 // initFails is aclInit with a configuration that it refuses. The library must not be initialised afterwards, and a
 // good configuration must still be taken.
-func (e *env) initFails(text string, code abi.Code) *core.Error {
+func initFails(e *env, text string, code abi.Code) *core.Error {
 	e.Helper()
-	err := process.Init(e.th, e.configFile(text))
+	err := process.Init(e.th, configFile(e, text))
 	e.want(err, code)
 	e.want(process.FinalizeReference(e.th, nil), abi.ErrRepeatFinalize)
 	e.ok(process.Init(e.th, nil))
@@ -93,7 +92,7 @@ func init() {
 	prove("aclInit", "initialised", func(e *env) *core.Error {
 		e.ok(process.Init(e.th, nil))
 		err := process.Init(e.th, cText("/no such file"))
-		is(e, "count", e.references(), 2)
+		is(e, "count", references(e), 2)
 		return err
 	})
 	prove("aclInit", "unreadable", func(e *env) *core.Error {
@@ -103,11 +102,11 @@ func init() {
 		return process.Init(e.th, cText("/no such file"))
 	})
 	prove("aclInit", "other-configuration", func(e *env) *core.Error {
-		e.ok(process.Init(e.th, e.configFile(`{}`)))
+		e.ok(process.Init(e.th, configFile(e, `{}`)))
 		e.ok(process.Finalize(e.th))
 		e.want(process.Init(e.th, nil), abi.ErrInvalidParam)
-		err := process.Init(e.th, e.configFile(`{ broken`))
-		e.ok(process.Init(e.th, e.configFile(`{}`)))
+		err := process.Init(e.th, configFile(e, `{ broken`))
+		e.ok(process.Init(e.th, configFile(e, `{}`)))
 		return err
 	})
 	prove("aclInit", "not-json", func(e *env) *core.Error {
@@ -116,23 +115,23 @@ func init() {
 			strings.Repeat("[", 11) + strings.Repeat("]", 11),
 			strings.Repeat(`{"a":`, 11) + "1" + strings.Repeat("}", 11),
 		} {
-			e.on(machine{}).initFails(text, abi.ErrParseFile)
+			initFails(e.on(machine{}), text, abi.ErrParseFile)
 		}
 		deep := strings.Repeat(`{"a":[`, 10) + strings.Repeat("]}", 10)
-		e.ok(process.Init(e.on(machine{}).th, e.configFile(deep)))
-		return e.initFails(`{"err_msg_mode": 1`, abi.ErrParseFile)
+		e.ok(process.Init(e.on(machine{}).th, configFile(e, deep)))
+		return initFails(e, `{"err_msg_mode": 1`, abi.ErrParseFile)
 	})
 	prove("aclInit", "err-msg-mode", func(e *env) *core.Error {
 		for _, v := range []string{`"2"`, `""`, `0`, `null`, `{}`} {
-			e.on(machine{}).initFails(`{"err_msg_mode":`+v+`}`, abi.ErrInvalidParam)
+			initFails(e.on(machine{}), `{"err_msg_mode":`+v+`}`, abi.ErrInvalidParam)
 		}
-		return e.initFails(object(badMessages, badDump, badStack, badDevice), abi.ErrInvalidParam)
+		return initFails(e, object(badMessages, badDump, badStack, badDevice), abi.ErrInvalidParam)
 	})
 	prove("aclInit", "dump-section", func(e *env) *core.Error {
-		return e.initFails(object(badDump, badStack, badDevice, badPrintf), abi.ErrInvalidDumpConfig)
+		return initFails(e, object(badDump, badStack, badDevice, badPrintf), abi.ErrInvalidDumpConfig)
 	})
 	prove("aclInit", "stack-size", func(e *env) *core.Error {
-		err := e.initFails(object(badStack, badDevice, badPrintf, badEvents), abi.ErrFailure)
+		err := initFails(e, object(badStack, badDevice, badPrintf, badEvents), abi.ErrFailure)
 		if !strings.Contains(err.Text, "aicore_stack_size") {
 			e.Errorf("blames something else: %v", err)
 		}
@@ -140,51 +139,52 @@ func init() {
 	})
 	prove("aclInit", "default-device-text", func(e *env) *core.Error {
 		for _, v := range []string{`0`, `"01"`, `""`, `"-1"`, `"1a"`, `" 1"`} {
-			e.on(machine{}).initFails(`{"defaultDevice": {"default_device": `+v+`}}`, abi.ErrFailure)
+			initFails(e.on(machine{}), `{"defaultDevice": {"default_device": `+v+`}}`, abi.ErrFailure)
 		}
-		err := e.initFails(object(badDevice, badPrintf, badEvents), abi.ErrFailure)
+		err := initFails(e, object(badDevice, badPrintf, badEvents), abi.ErrFailure)
 		if !strings.Contains(err.Text, "default_device") {
 			e.Errorf("blames something else: %v", err)
 		}
 		return err
 	})
 	prove("aclInit", "default-device-unusable", func(e *env) *core.Error {
-		e.on(visible("0")).initFails(`{"defaultDevice": {"default_device": "1"}}`, abi.ErrRTInvalidDeviceid)
-		return e.initFails(object(noSuchOne, badPrintf, badEvents), abi.ErrRTInvalidDeviceid)
+		initFails(e.on(visible("0")), `{"defaultDevice": {"default_device": "1"}}`, abi.ErrRTInvalidDeviceid)
+		return initFails(e, object(noSuchOne, badPrintf, badEvents), abi.ErrRTInvalidDeviceid)
 	})
 	prove("aclInit", "printf-size-type", func(e *env) *core.Error {
-		return e.initFails(object(`"simt_printf_fifo_size": 1`, badPrintf, badEvents), abi.ErrFailure)
+		return initFails(e, object(`"simt_printf_fifo_size": 1`, badPrintf, badEvents), abi.ErrFailure)
 	})
 	prove("aclInit", "printf-size-range", func(e *env) *core.Error {
-		e.on(machine{product: "950"}).initFails(`{"simt_printf_fifo_size": 67108865}`, abi.ErrRTParamInvalid)
-		err := e.initFails(object(smallPrintf, badEvents), abi.ErrRTParamInvalid)
-		is(e, "limit afterwards", e.limitOf(abi.DevLimitSimdPrintfFifoSizePerCore), 32<<10)
+		initFails(e.on(machine{product: "950"}), `{"simt_printf_fifo_size": 67108865}`, abi.ErrRTParamInvalid)
+		err := initFails(e, object(smallPrintf, badEvents), abi.ErrRTParamInvalid)
+		is(e, "limit afterwards", limitOf(e, abi.DevLimitSimdPrintfFifoSizePerCore), 32<<10)
 		return err
 	})
 	prove("aclInit", "event-mode", func(e *env) *core.Error {
 		for _, p := range []string{"310B", "310P", "910"} {
-			e.on(machine{product: p}).initFails(object(badEvents), abi.ErrInvalidParam)
+			initFails(e.on(machine{product: p}), object(badEvents), abi.ErrInvalidParam)
 		}
-		return e.initFails(object(badEvents, badProfiler), abi.ErrInvalidParam)
+		return initFails(e, object(badEvents, badProfiler), abi.ErrInvalidParam)
 	})
 	prove("aclInit", "event-mode-not-offered", func(e *env) *core.Error {
 		var last *core.Error
 		for _, p := range []string{"310B", "310P", "910"} {
-			last = e.on(machine{product: p}).initFails(object(events, badProfiler), abi.ErrRTFeatureNotSupport)
+			last = initFails(e.on(machine{product: p}), object(events, badProfiler), abi.ErrRTFeatureNotSupport)
 		}
 		return last
 	})
 	prove("aclInit", "event-mode-set", func(e *env) *core.Error {
-		e.ok(process.Init(e.th, e.configFile(object(events)))) // so that no other content would be taken either
+		e.ok(process.Init(e.th, configFile(e, object(events)))) // so that no other content would be taken either
 		e.ok(process.Finalize(e.th))
-		return process.Init(e.th, e.configFile(object(events)))
+		return process.Init(e.th, configFile(e, object(events)))
 	})
 	prove("aclInit", "profiling-section", func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"other": 5}}
 		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeOther, c.onInit("other"), 0))
-		err := process.Init(e.th, e.configFile(object(events, `"defaultDevice": {"default_device": "1"}`, badProfiler)))
+		file := configFile(e, object(events, `"defaultDevice": {"default_device": "1"}`, badProfiler))
+		err := process.Init(e.th, file)
 		c.ran(e)
-		is(e, "a refused configuration leaves nothing behind", e.current(e.stranger()), -1)
+		is(e, "a refused configuration leaves nothing behind", current(e, e.stranger()), -1)
 		return err
 	})
 	prove("aclInit", "callback-fails", func(e *env) *core.Error {
@@ -196,7 +196,7 @@ func init() {
 			o := e.on(machine{})
 			c := &calls{code: map[string]abi.Code{"x": 4711}}
 			o.ok(process.InitCallbackRegister(o.th, kind, c.onInit("x"), 0))
-			o.want(process.Init(o.th, o.configFile(config)), 4711)
+			o.want(process.Init(o.th, configFile(o, config)), 4711)
 			o.want(process.FinalizeReference(o.th, nil), abi.ErrRepeatFinalize)
 			delete(c.code, "x")
 			o.ok(process.Init(o.th, nil)) // it was not initialised, so another configuration will do
@@ -220,7 +220,7 @@ func init() {
 		}
 		e.ok(process.Init(e.th, nil)) // without a configuration OP_EXECUTOR is left out
 		c.ran(e, "m", "q", "d", "z")
-		is(e, "count", e.references(), 1)
+		is(e, "count", references(e), 1)
 		e.ok(process.Finalize(e.th))
 		e.ok(process.Init(e.th, cText(""))) // the same content
 
@@ -234,14 +234,14 @@ func init() {
 			abi.RegTypeAclOpExecutor: "e", abi.RegTypeAclModel: "m"} {
 			o.ok(process.InitCallbackRegister(o.th, kind, c.onInit(name), 0))
 		}
-		o.ok(process.Init(o.stranger(), o.configFile(text)))
+		o.ok(process.Init(o.stranger(), configFile(o, text)))
 		c.ran(e, "m"+text, "e"+text, "z"+text)
-		is(e, "AI Core stack", o.limitOf(abi.DevLimitSimdStackSize), 48<<10)
-		is(e, "SIMT stack", o.limitOf(abi.DevLimitSimtStackSize), 128*32)
-		is(e, "printf buffer", o.limitOf(abi.DevLimitSimdPrintfFifoSizePerCore), 2000)
-		is(e, "default device", o.current(o.stranger()), 2)
+		is(e, "AI Core stack", limitOf(o, abi.DevLimitSimdStackSize), 48<<10)
+		is(e, "SIMT stack", limitOf(o, abi.DevLimitSimtStackSize), 128*32)
+		is(e, "printf buffer", limitOf(o, abi.DevLimitSimdPrintfFifoSizePerCore), 2000)
+		is(e, "default device", current(o, o.stranger()), 2)
 		o.ok(process.Finalize(o.th))
-		is(e, "default device after finalizing", o.current(o.stranger()), -1)
+		is(e, "default device after finalizing", current(o, o.stranger()), -1)
 
 		many := e.on(machine{}) // of several at once, one initialises
 		var all sync.WaitGroup
@@ -249,7 +249,7 @@ func init() {
 			all.Go(func() { process.Init(many.rt.NewThread(4), nil) })
 		}
 		all.Wait()
-		is(e, "count", many.references(), 8)
+		is(e, "count", references(many), 8)
 	})
 
 	prove("aclFinalize", "finalised", func(e *env) *core.Error {
@@ -270,7 +270,7 @@ func init() {
 		err := process.Finalize(e.th)
 		e.want(err, 4711)
 		c.ran(e, "a", "b")
-		is(e, "count", e.references(), 2)
+		is(e, "count", references(e), 2)
 		return err
 	})
 	behaves("aclFinalize", func(e *env) {
@@ -285,7 +285,7 @@ func init() {
 		e.want(process.Finalize(e.th), abi.ErrRepeatFinalize)
 		e.want(process.FinalizeReference(e.th, nil), abi.ErrRepeatFinalize)
 		e.ok(process.Init(e.th, nil))
-		is(e, "count", e.references(), 1)
+		is(e, "count", references(e), 1)
 		e.ok(e.th.SynchronizeDevice()) // devices stay as they are
 	})
 
@@ -308,7 +308,7 @@ func init() {
 		e.want(err, 4711)
 		is(e, "refCount", n, 1)
 		c.ran(e, "x")
-		is(e, "count", e.references(), 1)
+		is(e, "count", references(e), 1)
 		return err
 	})
 	behaves("aclFinalizeReference", func(e *env) {
@@ -345,7 +345,7 @@ func init() {
 		fn.Call = func(config string, userData core.Addr) abi.Code { got = userData; return call(config, userData) }
 		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeOther, fn, 0x1234))
 		c.ran(e)
-		e.ok(process.Init(e.th, e.configFile(`{"a": 1}`)))
+		e.ok(process.Init(e.th, configFile(e, `{"a": 1}`)))
 		c.ran(e, `early{"a": 1}`)
 		is(e, "userData", got, 0x1234)
 		// a second one of OTHER; called at once, the answer is ignored

@@ -40,7 +40,7 @@ func init() {
 }
 
 // open is another handle of an IPC event.
-func (e *env) open(event core.Handle) (o core.Handle) {
+func open(e *env, event core.Handle) (o core.Handle) {
 	e.Helper()
 	var h abi.IpcEventHandle
 	e.ok(signal.IpcGetEventHandle(e.th, event, &h))
@@ -51,8 +51,8 @@ func (e *env) open(event core.Handle) (o core.Handle) {
 // openedEvents is what an opened event does: whichever process records it, all waits mean the latest record.
 func openedEvents(e *env) {
 	made := e.exEvent(evIPC)
-	opened := e.open(made)
-	if !e.complete(opened) || !e.complete(made) {
+	opened := open(e, made)
+	if !complete(e, opened) || !complete(e, made) {
 		e.Error("never recorded, but not complete")
 	}
 	e.ok(e.th.SynchronizeEvent(opened))
@@ -63,7 +63,7 @@ func openedEvents(e *env) {
 		e.record(record, a)
 		e.ok(e.th.StreamWaitEvent(b, wait))
 		e.held(b)
-		if e.complete(wait) || e.complete(record) {
+		if complete(e, wait) || complete(e, record) {
 			e.Error("complete before its stream came there")
 		}
 		e.want(e.th.SynchronizeEventWithTimeout(wait, 15), abi.ErrRTEventSyncTimeout)
@@ -79,7 +79,7 @@ func openedEvents(e *env) {
 		openLate()
 		e.passes(c)
 		e.ok(e.th.SynchronizeEvent(wait))
-		if !e.complete(wait) || !e.complete(record) {
+		if !complete(e, wait) || !complete(e, record) {
 			e.Error("not complete")
 		}
 	}
@@ -91,7 +91,7 @@ func openedEvents(e *env) {
 	e.record(opened, c)
 	e.passes(c)
 	e.held(b)
-	if !e.complete(made) {
+	if !complete(e, made) {
 		e.Error("the latest record is done")
 	}
 	open()

@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/kernel"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 func init() {
@@ -24,7 +25,7 @@ func init() {
 }
 
 // loadOptions are the options of a load: pairs of a type and a value.
-func (e *env) loadOptions(pairs ...uint32) *abi.BinaryLoadOptions {
+func loadOptions(e *env, pairs ...uint32) *abi.BinaryLoadOptions {
 	list := make([]abi.BinaryLoadOption, len(pairs)/2)
 	for i := range list {
 		list[i].Type = abi.BinaryLoadOptionType(pairs[2*i])
@@ -35,24 +36,22 @@ func (e *env) loadOptions(pairs ...uint32) *abi.BinaryLoadOptions {
 }
 
 // file writes a file.
-func (e *env) file(name string, data []byte) string {
+func file(e *env, name string, data []byte) string {
 	e.Helper()
 	path := filepath.Join(e.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, os.WriteFile(path, data, 0o600))
 	return path
 }
 
 // fromFile loads a file that is there, with options.
-func (e *env) fromFile(o *abi.BinaryLoadOptions) *core.Error {
+func fromFile(e *env, o *abi.BinaryLoadOptions) *core.Error {
 	e.Helper()
 	var h core.Handle
-	path := e.file("k.so", kerneltest.Compile(e.launches().T, kernelSource))
+	path := file(e, "k.so", kerneltest.Compile(e.launches().T, kernelSource))
 	return launch.BinaryLoadFromFile(e.th, ctext(path), o, &h)
 }
 
-func (e *env) fromData(image []byte, o *abi.BinaryLoadOptions) *core.Error {
+func fromData(e *env, image []byte, o *abi.BinaryLoadOptions) *core.Error {
 	e.Helper()
 	var h core.Handle
 	return launch.BinaryLoadFromData(e.launches().th, core.AddrOf(image), uint64(len(image)), o, &h)
@@ -67,20 +66,20 @@ const (
 
 func proveLoads() {
 	prove("aclrtBinaryLoadFromFile", "options-null", func(e *env) *core.Error {
-		return e.fromFile(&abi.BinaryLoadOptions{})
+		return fromFile(e, &abi.BinaryLoadOptions{})
 	})
 	prove("aclrtBinaryLoadFromFile", "lazy-load-value", func(e *env) *core.Error {
-		return e.fromFile(e.loadOptions(1, 0, 1, 2, 2, 0))
+		return fromFile(e, loadOptions(e, 1, 0, 1, 2, 2, 0))
 	})
 	prove("aclrtBinaryLoadFromFile", "magic-given", func(e *env) *core.Error {
-		return e.fromFile(e.loadOptions(2, 0x43554245, 3,
+		return fromFile(e, loadOptions(e, 2, 0x43554245, 3,
 			9))
 	})
 	prove("aclrtBinaryLoadFromFile", "cpu-mode-value", func(e *env) *core.Error {
-		return e.fromFile(e.loadOptions(3, 2, 9, 9))
+		return fromFile(e, loadOptions(e, 3, 2, 9, 9))
 	})
 	prove("aclrtBinaryLoadFromFile", "option-unknown", func(e *env) *core.Error {
-		return e.fromFile(e.loadOptions(9, 0, 1, 2))
+		return fromFile(e, loadOptions(e, 9, 0, 1, 2))
 	})
 	load := func(e *env, path string) *core.Error {
 		h := garbage
@@ -96,80 +95,74 @@ func proveLoads() {
 	})
 	prove("aclrtBinaryLoadFromFile", "unreadable", func(e *env) *core.Error {
 		e.want(load(e, e.TempDir()), abi.ErrRTParamInvalid)
-		return load(e, e.file("empty.so", nil))
+		return load(e, file(e, "empty.so", nil))
 	})
 	prove("aclrtBinaryLoadFromFile", "not-elf", func(e *env) *core.Error {
 		return load(e,
-			e.file("text.so", []byte("no object")))
+			file(e, "text.so", []byte("no object")))
 	})
 	prove("aclrtBinaryLoadFromFile", "debug-options", func(e *env) *core.Error {
-		path := e.file("k.so", kerneltest.Compile(e.launches().T, kernelSource))
+		path := file(e, "k.so", kerneltest.Compile(e.launches().T, kernelSource))
 		side := filepath.Join(filepath.Dir(path), "k.json")
 		for _, text := range []string{`{"debugOptions": 1}`, `{"debugOptions": "a,printf"}`} {
-			if err := os.WriteFile(side, []byte(text), 0o600); err != nil {
-				e.Fatal(err)
-			}
+			testenv.OK(e, os.WriteFile(side, []byte(text), 0o600))
 			e.want(load(e, path), abi.ErrRTParamInvalid)
 		}
-		if err := os.WriteFile(side, []byte("broken"), 0o600); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.WriteFile(side, []byte("broken"), 0o600))
 		e.ok(load(e, path))
 		os.WriteFile(side, []byte(`{"debugOptions": "printf"}`), 0o600) //nolint:errcheck // as above
 		return load(e, path)
 	})
 	prove("aclrtBinaryLoadFromFile", "meta-data", func(e *env) *core.Error {
-		e.want(load(e, e.file("merge.so", kerneltest.Compile(e.launches().T, badMerge))), abi.ErrRTParamInvalid)
-		return load(e, e.file("meta.so", kerneltest.Compile(e.T, badMeta)))
+		e.want(load(e, file(e, "merge.so", kerneltest.Compile(e.launches().T, badMerge))), abi.ErrRTParamInvalid)
+		return load(e, file(e, "meta.so", kerneltest.Compile(e.T, badMeta)))
 	})
 	behaves("aclrtBinaryLoadFromFile", func(e *env) {
-		path := e.file("k.so", kerneltest.Compile(e.launches().T, kernelSource))
+		path := file(e, "k.so", kerneltest.Compile(e.launches().T, kernelSource))
 		var a, b core.Handle
 		e.ok(launch.BinaryLoadFromFile(e.stranger(), ctext(path), nil, &a)) // without a context
-		e.ok(launch.BinaryLoadFromFile(e.th, ctext(path), e.loadOptions(1, 1), &b))
+		e.ok(launch.BinaryLoadFromFile(e.th, ctext(path), loadOptions(e, 1, 1), &b))
 		if a == b {
 			e.Error("a file that is loaded twice has one handle")
 		}
-		if err := os.Remove(path); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.Remove(path))
 		var f core.Handle
 		e.ok(launch.BinaryGetFunction(e.th, a, ctext("times"), &f)) // the file may go
 	})
 
 	image := func(e *env) []byte { return kerneltest.Compile(e.launches().T, kernelSource) }
 	prove("aclrtBinaryLoadFromData", "options-null", func(e *env) *core.Error {
-		return e.fromData(image(e),
+		return fromData(e, image(e),
 			&abi.BinaryLoadOptions{})
 	})
 	prove("aclrtBinaryLoadFromData", "lazy-load-value", func(e *env) *core.Error {
-		return e.fromData(image(e),
-			e.loadOptions(1, 2, 2, 1))
+		return fromData(e, image(e),
+			loadOptions(e, 1, 2, 2, 1))
 	})
 	prove("aclrtBinaryLoadFromData", "magic-value", func(e *env) *core.Error {
-		return e.fromData(image(e),
-			e.loadOptions(2, 1, 3, 0))
+		return fromData(e, image(e),
+			loadOptions(e, 2, 1, 3, 0))
 	})
 	prove("aclrtBinaryLoadFromData", "cpu-mode-value", func(e *env) *core.Error {
-		return e.fromData(image(e),
-			e.loadOptions(3, 0, 9, 0))
+		return fromData(e, image(e),
+			loadOptions(e, 3, 0, 9, 0))
 	})
 	prove("aclrtBinaryLoadFromData", "option-unknown", func(e *env) *core.Error {
-		return e.fromData([]byte("text"),
-			e.loadOptions(9, 0))
+		return fromData(e, []byte("text"),
+			loadOptions(e, 9, 0))
 	})
 	prove("aclrtBinaryLoadFromData", "not-elf", func(e *env) *core.Error {
-		return e.fromData([]byte("no object"), nil)
+		return fromData(e, []byte("no object"), nil)
 	})
 	prove("aclrtBinaryLoadFromData", "meta-data", func(e *env) *core.Error {
-		return e.fromData(kerneltest.Compile(e.launches().T,
+		return fromData(e, kerneltest.Compile(e.launches().T,
 			badMeta), nil)
 	})
 	behaves("aclrtBinaryLoadFromData", func(e *env) {
 		for magic, want := range map[uint32]int64{0x43554245: 3, 0x41494343: 1, 0x41415246: 2} {
 			var h, f core.Handle
 			b := image(e)
-			e.ok(launch.BinaryLoadFromData(e.th, core.AddrOf(b), uint64(len(b)), e.loadOptions(2, magic), &h))
+			e.ok(launch.BinaryLoadFromData(e.th, core.AddrOf(b), uint64(len(b)), loadOptions(e, 2, magic), &h))
 			e.ok(launch.BinaryGetFunction(e.th, h, ctext("times"), &f))
 			var kind int64
 			e.ok(launch.GetFunctionAttribute(e.th, f, abi.FuncAttrKernelType, &kind))
@@ -181,7 +174,7 @@ func proveLoads() {
 }
 
 // described is a description of an image, for the older load.
-func (e *env) imageOf(image []byte) core.Handle {
+func imageOf(e *env, image []byte) core.Handle {
 	e.Helper()
 	h := launch.CreateBinary(e.launches().th, core.AddrOf(image), uint64(len(image)))
 	if h == 0 {
@@ -194,7 +187,7 @@ func (e *env) imageOf(image []byte) core.Handle {
 func proveOldLoad() {
 	load := func(e *env, image []byte) *core.Error {
 		var h core.Handle
-		return launch.BinaryLoad(e.th, e.imageOf(image), &h)
+		return launch.BinaryLoad(e.th, imageOf(e, image), &h)
 	}
 	prove("aclrtBinaryLoad", "data-empty", func(e *env) *core.Error {
 		var h core.Handle
@@ -208,7 +201,7 @@ func proveOldLoad() {
 		return load(e, kerneltest.Compile(e.launches().T, badMerge))
 	})
 	old := func(e *env) (h core.Handle) {
-		e.ok(launch.BinaryLoad(e.th, e.imageOf(kerneltest.Compile(e.launches().T, kernelSource)), &h))
+		e.ok(launch.BinaryLoad(e.th, imageOf(e, kerneltest.Compile(e.launches().T, kernelSource)), &h))
 		return h
 	}
 	behaves("aclrtBinaryLoad", func(e *env) {
@@ -377,7 +370,7 @@ func proveLists() {
 		is(e, "kernels", count(e, e.binary("void b(void) {}\nvoid a(void) {}\nvoid m_mix_aic(void) {}\n"+
 			"void m_mix_aiv(void) {}")), 3) // the halves of a mix kernel are one
 		is(e, "kernels of none", count(e, e.binary("int variable;")), 0)
-		cpu := e.cpuBinary()
+		cpu := cpuBinary(e)
 		n := count(e, cpu)
 		e.ok(launch.RegisterCpuFunc(e.th, cpu, ctext("RunPut"), ctext("a name of its own"), &list[0]))
 		is(e, "kernels with one that was named", count(e, cpu), n+1)

@@ -10,6 +10,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/core/launch"
 	"ropeway/internal/kernel/kerneltest"
+	"ropeway/internal/testenv"
 )
 
 // cpuSource has functions for the AI CPU.
@@ -35,28 +36,26 @@ const cpuList = `{
 	"comment": 1}`
 
 // cpuBinary is cpuSource as an AI CPU binary: its bytes.
-func (e *env) cpuBinary() (h core.Handle) {
+func cpuBinary(e *env) (h core.Handle) {
 	e.Helper()
 	image := kerneltest.Compile(e.launches().T, cpuSource)
-	e.ok(launch.BinaryLoadFromData(e.th, core.AddrOf(image), uint64(len(image)), e.loadOptions(3, 2), &h))
+	e.ok(launch.BinaryLoadFromData(e.th, core.AddrOf(image), uint64(len(image)), loadOptions(e, 3, 2), &h))
 	return h
 }
 
 // cpuFile is a folder with a list and a shared object, and the path of the list.
-func (e *env) cpuFile() string {
+func cpuFile(e *env) string {
 	e.Helper()
-	path := e.file("ops.so", kerneltest.Compile(e.launches().T, cpuSource))
+	path := file(e, "ops.so", kerneltest.Compile(e.launches().T, cpuSource))
 	path = filepath.Join(filepath.Dir(path), "ops.json")
-	if err := os.WriteFile(path, []byte(cpuList), 0o600); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, os.WriteFile(path, []byte(cpuList), 0o600))
 	return path
 }
 
 // cpuLoad loads a list.
-func (e *env) cpuLoad(path string, mode uint32) (h core.Handle, err *core.Error) {
+func cpuLoad(e *env, path string, mode uint32) (h core.Handle, err *core.Error) {
 	h = garbage
-	err = launch.BinaryLoadFromFile(e.launches().th, ctext(path), e.loadOptions(3, mode), &h)
+	err = launch.BinaryLoadFromFile(e.launches().th, ctext(path), loadOptions(e, 3, mode), &h)
 	if err != nil && h != 0 {
 		e.Errorf("after %v the handle is %#x, not 0", err, h)
 	}
@@ -64,16 +63,16 @@ func (e *env) cpuLoad(path string, mode uint32) (h core.Handle, err *core.Error)
 }
 
 // cpuFunction is a function that the program names.
-func (e *env) cpuFunction(name string) (f core.Handle) {
+func cpuFunction(e *env, name string) (f core.Handle) {
 	e.Helper()
-	e.ok(launch.RegisterCpuFunc(e.th, e.cpuBinary(), ctext(name), ctext("op_"+name), &f))
+	e.ok(launch.RegisterCpuFunc(e.th, cpuBinary(e), ctext(name), ctext("op_"+name), &f))
 	return f
 }
 
 // cpuListed is a kernel of the list.
-func (e *env) cpuListed(mode uint32, name string) (f core.Handle) {
+func cpuListed(e *env, mode uint32, name string) (f core.Handle) {
 	e.Helper()
-	h, err := e.cpuLoad(e.cpuFile(), mode)
+	h, err := cpuLoad(e, cpuFile(e), mode)
 	e.ok(err)
 	e.ok(launch.BinaryGetFunction(e.th, h, ctext(name), &f))
 	return f
@@ -81,55 +80,47 @@ func (e *env) cpuListed(mode uint32, name string) (f core.Handle) {
 
 func proveCPU() {
 	prove("aclrtBinaryLoadFromFile", "no-library", func(e *env) *core.Error {
-		path := e.cpuFile()
+		path := cpuFile(e)
 		so := filepath.Join(filepath.Dir(path), "ops.so")
-		if err := os.WriteFile(so, nil, 0o600); err != nil {
-			e.Fatal(err)
-		}
-		_, err := e.cpuLoad(path, 1)
+		testenv.OK(e, os.WriteFile(so, nil, 0o600))
+		_, err := cpuLoad(e, path, 1)
 		e.want(err, abi.ErrRTParamInvalid)
-		if err := os.Remove(so); err != nil {
-			e.Fatal(err)
-		}
-		_, err = e.cpuLoad(path, 0)
+		testenv.OK(e, os.Remove(so))
+		_, err = cpuLoad(e, path, 0)
 		e.ok(err) // it is not needed
-		_, err = e.cpuLoad(path, 1)
+		_, err = cpuLoad(e, path, 1)
 		return err
 	})
 	prove("aclrtBinaryLoadFromFile", "no-json", func(e *env) *core.Error {
-		path := e.cpuFile()
+		path := cpuFile(e)
 		for _, mode := range []uint32{0, 1} {
-			if err := os.WriteFile(path, []byte("no list"), 0o600); err != nil {
-				e.Fatal(err)
-			}
-			_, err := e.cpuLoad(path, mode)
+			testenv.OK(e, os.WriteFile(path, []byte("no list"), 0o600))
+			_, err := cpuLoad(e, path, mode)
 			e.want(err, abi.ErrRTParamInvalid)
 		}
-		if err := os.Remove(path); err != nil {
-			e.Fatal(err)
-		}
-		_, err := e.cpuLoad(path, 0)
+		testenv.OK(e, os.Remove(path))
+		_, err := cpuLoad(e, path, 0)
 		return err
 	})
 	var f core.Handle
 	prove("aclrtBinaryGetFunctionByEntry", "cpu-binary", func(e *env) *core.Error {
-		return launch.BinaryGetFunctionByEntry(e.stranger(), e.cpuBinary(), 0, &f)
+		return launch.BinaryGetFunctionByEntry(e.stranger(), cpuBinary(e), 0, &f)
 	})
 	var a, b core.Addr
 	var n uint64
 	prove("aclrtBinaryGetGlobal", "cpu-binary", func(e *env) *core.Error {
-		return launch.BinaryGetGlobal(e.stranger(), e.cpuBinary(), ctext("x"), &a, nil)
+		return launch.BinaryGetGlobal(e.stranger(), cpuBinary(e), ctext("x"), &a, nil)
 	})
 	prove("aclrtGetFunctionAddr", "cpu-function", func(e *env) *core.Error {
-		return launch.GetFunctionAddr(e.stranger(), e.cpuFunction("RunPut"), &a, &b)
+		return launch.GetFunctionAddr(e.stranger(), cpuFunction(e, "RunPut"), &a, &b)
 	})
 	prove("aclrtGetFunctionSize", "cpu-function", func(e *env) *core.Error {
 		var m uint64
-		return launch.GetFunctionSize(e.th, e.cpuFunction("RunPut"), &n, &m)
+		return launch.GetFunctionSize(e.th, cpuFunction(e, "RunPut"), &n, &m)
 	})
 	prove("aclrtGetFunctionAttribute", "ratio-of-cpu-function", func(e *env) *core.Error {
 		var v int64
-		f := e.cpuFunction("RunPut")
+		f := cpuFunction(e, "RunPut")
 		e.ok(launch.GetFunctionAttribute(e.th, f, abi.FuncAttrKernelType, &v))
 		if v != 100 {
 			e.Errorf("type %d, want 100", v)
@@ -137,10 +128,10 @@ func proveCPU() {
 		return launch.GetFunctionAttribute(e.th, f, abi.FuncAttrKernelRatio, &v)
 	})
 	prove("aclrtFunctionGetParamCount", "cpu-function", func(e *env) *core.Error {
-		return launch.FunctionGetParamCount(e.th, e.cpuFunction("RunPut"), &n)
+		return launch.FunctionGetParamCount(e.th, cpuFunction(e, "RunPut"), &n)
 	})
 	prove("aclrtFunctionGetParamInfo", "cpu-function", func(e *env) *core.Error {
-		return launch.FunctionGetParamInfo(e.th, e.cpuFunction("RunPut"), 0, &n, nil)
+		return launch.FunctionGetParamInfo(e.th, cpuFunction(e, "RunPut"), 0, &n, nil)
 	})
 	proveRegisterCPU()
 	proveCPULaunches()
@@ -160,22 +151,22 @@ func proveRegisterCPU() {
 		return err
 	})
 	prove("aclrtRegisterCpuFunc", "no-context", func(e *env) *core.Error {
-		_, err := register(e, e.stranger(), e.cpuBinary(), "none", "put")
+		_, err := register(e, e.stranger(), cpuBinary(e), "none", "put")
 		return err
 	})
 	prove("aclrtRegisterCpuFunc", "not-loadable", func(e *env) *core.Error {
 		var h core.Handle
 		text := []byte("no object")
-		e.ok(launch.BinaryLoadFromData(e.launches().th, core.AddrOf(text), 9, e.loadOptions(3, 2), &h)) // not read
+		e.ok(launch.BinaryLoadFromData(e.launches().th, core.AddrOf(text), 9, loadOptions(e, 3, 2), &h)) // not read
 		if _, err := register(e, e.th, h, "RunPut", "put"); err == nil {
 			e.Error("a shared object that is none is on the device")
 		}
-		_, err := register(e, e.th, e.cpuBinary(), "none", "put")
+		_, err := register(e, e.th, cpuBinary(e), "none", "put")
 		e.want(err, abi.ErrRTAicpuInfoLoadRspErr)
 		return err
 	})
 	behaves("aclrtRegisterCpuFunc", func(e *env) {
-		b := e.cpuBinary()
+		b := cpuBinary(e)
 		_, err := register(e, e.th, b, "none", "put")
 		e.want(err, abi.ErrRTAicpuInfoLoadRspErr) // and leaves the name free
 		f, err := register(e, e.th, b, "RunPut", "put")
@@ -221,8 +212,8 @@ func onCPU(kernel string, where, elsewhere []string) launchRule {
 		for _, product := range append(elsewhere, where...) {
 			o := e.on(machine{product: product}).launches()
 			a := goodLaunch(o)
-			a.f = o.cpuListed(1, kernel)
-			a.builder = o.built(a.f, a.bytes())
+			a.f = cpuListed(o, 1, kernel)
+			a.builder = built(o, a.f, a.bytes())
 			if err = f.call(o, a); err != nil {
 				continue
 			}
@@ -248,14 +239,14 @@ func proveCPULaunches() {
 	}))
 	prove("aclrtLaunchKernelWithConfig", "arguments-empty", func(e *env) *core.Error {
 		var h core.Handle
-		fn := e.cpuFunction("RunPut")
+		fn := cpuFunction(e, "RunPut")
 		e.ok(launch.KernelArgsInit(e.th, fn, &h))
 		e.ok(launch.KernelArgsFinalize(e.th, h))
 		return launch.LaunchKernelWithConfig(e.th, fn, 1, 0, nil, h, 0)
 	})
 	prove("aclrtLaunchKernelWithArgsArray", "cpu-function", func(e *env) *core.Error {
 		a := goodLaunch(e.launches())
-		a.f = e.cpuFunction("RunPut")
+		a.f = cpuFunction(e, "RunPut")
 		return formArray.call(e, a)
 	})
 }
@@ -265,11 +256,11 @@ func cpuFailures(e *env) {
 	for name, want := range map[string]abi.Code{
 		"RunRefuse": abi.ErrRTAicpuException, "RunCrash": abi.ErrRTAicpuException, "RunTrap": abi.ErrRTTSError,
 		"RunEndless": abi.ErrRTAicpuTimeout} {
-		f := e.cpuFunction(name)
+		f := cpuFunction(e, name)
 		args := cpuArgs(0, 0)
 		var cfg *abi.LaunchKernelCfg
 		if name == "RunEndless" {
-			cfg = e.launchAttrs(8, 20000)
+			cfg = launchAttrs(e, 8, 20000)
 		}
 		e.ok(launch.LaunchKernelWithHostArgs(e.th, f, 1, 0, cfg, core.AddrOf(args), 12, nil, 0))
 		if err := e.th.SynchronizeStream(0); err == nil || !errors.Is(err, want) {
@@ -277,13 +268,13 @@ func cpuFailures(e *env) {
 		}
 	}
 	for _, mode := range []uint32{0, 1} {
-		f, p := e.cpuListed(mode, "Put"), e.words(1, 1)
+		f, p := cpuListed(e, mode, "Put"), e.words(1, 1)
 		args := cpuArgs(p, 2)
 		e.ok(launch.LaunchKernelWithHostArgs(e.th, f, 3, 0, nil, core.AddrOf(args), 12, nil, 0))
 		if got := e.number(p); got != 7 {
 			e.Errorf("mode %d: %d, want 7", mode, got)
 		}
 	}
-	lost, args := e.cpuListed(0, "Lost"), cpuArgs(0, 0)
+	lost, args := cpuListed(e, 0, "Lost"), cpuArgs(0, 0)
 	e.want(launch.LaunchKernelWithHostArgs(e.th, lost, 1, 0, nil, core.AddrOf(args), 12, nil, 0), abi.ErrRTParamInvalid)
 }

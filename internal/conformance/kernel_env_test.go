@@ -161,7 +161,7 @@ func goodLaunch(e *env) *launchArgs {
 		grid: abi.Dim3{X: 1, Y: 1, Z: 1}, block: abi.Dim3{X: 1, Y: 1, Z: 1},
 	}
 	a.array = []core.Addr{core.Addr(unsafe.Pointer(&a.target)), core.Addr(unsafe.Pointer(&a.value))}
-	a.builder = e.built(a.f, a.bytes())
+	a.builder = built(e, a.f, a.bytes())
 	a.device = e.words(3, 0)
 	b := a.bytes()
 	e.ok(transfer.Memcpy(e.th, a.device, 12, core.AddrOf(b), 12, abi.MemcpyHostToDevice))
@@ -169,7 +169,7 @@ func goodLaunch(e *env) *launchArgs {
 }
 
 // built is a builder with one parameter, final.
-func (e *env) built(f core.Handle, args []byte) (h core.Handle) {
+func built(e *env, f core.Handle, args []byte) (h core.Handle) {
 	e.Helper()
 	var p core.Handle
 	e.ok(launch.KernelArgsInit(e.th, f, &h))
@@ -179,7 +179,7 @@ func (e *env) built(f core.Handle, args []byte) (h core.Handle) {
 }
 
 // launchAttrs is a configuration: pairs of an id and a number.
-func (e *env) launchAttrs(pairs ...uint32) *abi.LaunchKernelCfg {
+func launchAttrs(e *env, pairs ...uint32) *abi.LaunchKernelCfg {
 	list := make([]abi.LaunchKernelAttr, len(pairs)/2)
 	for i := range list {
 		list[i].ID = abi.LaunchKernelAttrId(pairs[2*i])
@@ -216,17 +216,17 @@ var (
 	mix310PBare = changeOn("310P", func(e *env, a *launchArgs) { a.f = e.kernel("duo"); a.cfg = nil })
 	mix310PHalf = changeOn("310P", func(e *env, a *launchArgs) {
 		a.f = e.kernel("duo")
-		a.cfg = e.launchAttrs(3, 0, 1,
+		a.cfg = launchAttrs(e, 3, 0, 1,
 			0, 77, 0)
 	})
 	noAttributes = change(func(e *env, a *launchArgs) { a.cfg = &abi.LaunchKernelCfg{} })
-	twoTimeouts  = change(func(e *env, a *launchArgs) { a.cfg = e.launchAttrs(7, 1, 8, 1, 1, 9) })
-	badMode      = change(func(e *env, a *launchArgs) { a.cfg = e.launchAttrs(1, 0, 1, 2, 5, 3) })
-	badPrefetch  = change(func(e *env, a *launchArgs) { a.cfg = e.launchAttrs(5, 2, 6, 3) })
-	badDumping   = change(func(e *env, a *launchArgs) { a.cfg = e.launchAttrs(6, 2, 9, 3) })
-	badProfile   = change(func(e *env, a *launchArgs) { a.cfg = e.launchAttrs(9, 2, 77, 0) })
-	badAttr      = change(func(e *env, a *launchArgs) { a.cfg = e.launchAttrs(10, 0); a.th = e.stranger() })
-	badAttrHere  = change(func(e *env, a *launchArgs) { a.cfg = e.launchAttrs(10, 0) })
+	twoTimeouts  = change(func(e *env, a *launchArgs) { a.cfg = launchAttrs(e, 7, 1, 8, 1, 1, 9) })
+	badMode      = change(func(e *env, a *launchArgs) { a.cfg = launchAttrs(e, 1, 0, 1, 2, 5, 3) })
+	badPrefetch  = change(func(e *env, a *launchArgs) { a.cfg = launchAttrs(e, 5, 2, 6, 3) })
+	badDumping   = change(func(e *env, a *launchArgs) { a.cfg = launchAttrs(e, 6, 2, 9, 3) })
+	badProfile   = change(func(e *env, a *launchArgs) { a.cfg = launchAttrs(e, 9, 2, 77, 0) })
+	badAttr      = change(func(e *env, a *launchArgs) { a.cfg = launchAttrs(e, 10, 0); a.th = e.stranger() })
+	badAttrHere  = change(func(e *env, a *launchArgs) { a.cfg = launchAttrs(e, 10, 0) })
 	noParamData  = change(func(e *env,
 		a *launchArgs) {
 		a.f = e.kernel("times")
@@ -276,7 +276,7 @@ var (
 	notLoaded = func(e *env, f launchForm) *core.Error {
 		o := e.on(machine{product: f.product}).launches()
 		a := goodLaunch(o)
-		a.f = o.lazy(unloadable)
+		a.f = lazy(o, unloadable)
 		err := f.call(o, a)
 		if err == nil {
 			o.Fatal("a binary that cannot be loaded is launched")
@@ -331,7 +331,7 @@ var (
 		return func(e *env, f launchForm) *core.Error {
 			o := e.on(machine{product: product}).launches()
 			a := goodLaunch(o)
-			o.stopAfterFailure()
+			stopAfterFailure(o)
 			err := f.call(o, a)
 			o.want(err, abi.ErrRTAicoreException)
 			return err
@@ -343,7 +343,7 @@ var (
 const unloadable = kernelSource + "void nothing_has_this(void);\nvoid needs(void) { nothing_has_this(); }\n"
 
 // lazy is the function put of a binary whose code goes to a device when it is launched.
-func (e *env) lazy(source string) (f core.Handle) {
+func lazy(e *env, source string) (f core.Handle) {
 	e.Helper()
 	image := kerneltest.Compile(e.T, source)
 	option := abi.BinaryLoadOption{Type: abi.BinaryLoadOptLazyLoad}
@@ -356,7 +356,7 @@ func (e *env) lazy(source string) (f core.Handle) {
 }
 
 // stopAfterFailure makes the context stop on failures and lets a kernel fail.
-func (e *env) stopAfterFailure() {
+func stopAfterFailure(e *env) {
 	e.Helper()
 	s := e.stream()
 	e.ok(e.th.SetStreamFailureMode(s, uint64(abi.StopOnFailure)))
@@ -381,12 +381,12 @@ var (
 )
 
 // argsOfThread is a final builder of a thread of its own, with the arguments 0 and 0 of times.
-func (e *env) argsOfThread() core.Handle {
+func argsOfThread(e *env) core.Handle {
 	e.Helper()
 	o := *e
 	o.th = e.rt.NewThread(7)
 	e.ok(o.th.SetDevice(0))
-	h := o.built(o.kernel("times"), make([]byte, 16))
+	h := built(&o, o.kernel("times"), make([]byte, 16))
 	argThreadsMu.Lock()
 	defer argThreadsMu.Unlock()
 	argThreads[h] = o.th

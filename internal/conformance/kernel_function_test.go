@@ -11,7 +11,7 @@ import (
 func proveFunctions() {
 	var a, b core.Addr
 	prove("aclrtGetFunctionAddr", "not-loadable", func(e *env) *core.Error {
-		return failed(e, launch.GetFunctionAddr(e.th, e.launches().lazy(unloadable), &a, &b))
+		return failed(e, launch.GetFunctionAddr(e.th, lazy(e.launches(), unloadable), &a, &b))
 	})
 	behaves("aclrtGetFunctionAddr", func(e *env) {
 		e.ok(launch.GetFunctionAddr(e.th, e.kernel("duo"), &a, &b))
@@ -161,7 +161,7 @@ func proveBuilder() {
 		e.ok(launch.KernelArgsInit(e.th, e.kernel("times"), &h))
 		return h
 	}
-	final := func(e *env) core.Handle { return e.built(e.kernel("times"), value[:8]) }
+	final := func(e *env) core.Handle { return built(e, e.kernel("times"), value[:8]) }
 	// closed has a placeholder whose buffer was taken.
 	closed := func(e *env) (h, hole core.Handle) {
 		var room core.Addr

@@ -26,7 +26,7 @@ var launchRules = map[string]launchRule{
 	"context-failed-950":  stoppedOn("950"),
 	"device-aborted":      func(e *env, f launchForm) *core.Error { return abortOn(f.product)(e, f) },
 	"context-failed":      func(e *env, f launchForm) *core.Error { return stoppedOn(f.product)(e, f) },
-	"model-complete":      change(func(e *env, a *launchArgs) { _, a.stream, _ = e.whole() }),
+	"model-complete":      change(func(e *env, a *launchArgs) { _, a.stream, _ = whole(e) }),
 	"not-loadable":        notLoaded,
 	"buffer-too-large":    bigBuffer,
 	"no-record-left":      noHostMemory,

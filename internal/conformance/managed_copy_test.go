@@ -25,7 +25,7 @@ func init() {
 		{"stream-of-other-context", func(e *env, a *adviseArgs) { a.stream = e.foreign() }},
 	}
 	prove("aclrtMemManagedPrefetchAsync", "no-default-stream", func(e *env) *core.Error {
-		e.noDefaultStream(func(o *env, th *core.Thread) *core.Error {
+		noDefaultStream(e, func(o *env, th *core.Thread) *core.Error {
 			return memory.MemManagedPrefetchAsync(th, 12345, 1, place(onDevice, 99), 0, 0)
 		})
 		return memory.MemManagedPrefetchAsync(e.stranger(), 12345, 1, place(onDevice, 99), 0, 0)
@@ -66,14 +66,14 @@ func init() {
 		} {
 			a.location = c.to
 			release := e.block(a.stream)
-			before := e.attr(abi.MemRangeAttributeLastPrefetchLocation, a.ptr, a.size)
+			before := attr(e, abi.MemRangeAttributeLastPrefetchLocation, a.ptr, a.size)
 			e.ok(prefetch(e, a))
-			if now := e.attr(abi.MemRangeAttributeLastPrefetchLocation, a.ptr, a.size); now != before {
+			if now := attr(e, abi.MemRangeAttributeLastPrefetchLocation, a.ptr, a.size); now != before {
 				e.Error("it did not wait for its turn")
 			}
 			release()
 			e.ok(e.th.SynchronizeStream(a.stream))
-			e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{
+			attrs(e, a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{
 				abi.MemRangeAttributeLastPrefetchLocation:     c.where,
 				abi.MemRangeAttributeLastPrefetchLocationType: c.kind,
 				abi.MemRangeAttributeLastPrefetchLocationId:   c.id,
@@ -83,7 +83,7 @@ func init() {
 		a.location, a.size = place(onMyNode, 0), 1 // the first page of two
 		e.ok(prefetch(e, a))
 		e.ok(e.th.SynchronizeStream(a.stream))
-		e.attrs(a.ptr, managedPage,
+		attrs(e, a.ptr, managedPage,
 			map[abi.MemManagedRangeAttribute]int32{abi.MemRangeAttributeLastPrefetchLocationType: int32(onNode)})
 		e.holds(a.ptr, noise(64, 4))
 
@@ -93,7 +93,7 @@ func init() {
 			e.ok(prefetch(e, a))
 			e.want(e.th.SynchronizeStream(a.stream), abi.ErrRTSysDma)
 		}
-		e.asHostFunction(func(s core.Handle) *core.Error {
+		asHostFunction(e, func(s core.Handle) *core.Error {
 			a := preferred1(e)
 			a.stream = s
 			return prefetch(e, a)
@@ -103,7 +103,7 @@ func init() {
 
 // noDefaultStream proves that older products know no default stream in prefetches, before they say that they have no
 // managed memory.
-func (e *env) noDefaultStream(call func(o *env, th *core.Thread) *core.Error) {
+func noDefaultStream(e *env, call func(o *env, th *core.Thread) *core.Error) {
 	e.Helper()
 	for _, name := range []string{"310B", "310P", "910"} {
 		o := e.on(machine{product: name})
@@ -113,7 +113,7 @@ func (e *env) noDefaultStream(call func(o *env, th *core.Thread) *core.Error) {
 
 // asHostFunction proves that a call on a stream is a function on the host: it is refused where a thread has
 // subscribed, and keeps threads from subscribing.
-func (e *env) asHostFunction(call func(s core.Handle) *core.Error) {
+func asHostFunction(e *env, call func(s core.Handle) *core.Error) {
 	e.Helper()
 	s := e.stream()
 	e.ok(e.th.SubscribeReport(me, s))
@@ -122,7 +122,7 @@ func (e *env) asHostFunction(call func(s core.Handle) *core.Error) {
 	s = e.stream()
 	e.ok(call(s))
 	e.ok(e.th.SynchronizeStream(s))
-	e.want(e.th.SubscribeReport(me, s), codeOf(e.th.SubscribeReport(me, e.hosted())))
+	e.want(e.th.SubscribeReport(me, s), codeOf(e.th.SubscribeReport(me, hosted(e))))
 	e.want(e.whileAborting(func() *core.Error { return call(s) }), abi.ErrRTDeviceTaskAbort)
 }
 
@@ -159,7 +159,7 @@ func prefetchBatch(_ *env, a *batchFetch) *core.Error {
 
 // fetch3 takes the first page to device 0 and two others to device 1.
 func fetch3(e *env) *batchFetch {
-	p := e.managed(3 * managedPage)
+	p := managed(e, 3*managedPage)
 	return &batchFetch{
 		th: e.th, ptrs: []core.Addr{p, p + managedPage, p + 2*managedPage}, sizes: []uint64{managedPage, 1,
 			managedPage}, count: 3,
@@ -201,7 +201,7 @@ func init() {
 		return memory.MemManagedPrefetchBatchAsync(th, &p, &n, 1, &l, &first, 1, 0, 0)
 	}
 	prove("aclrtMemManagedPrefetchBatchAsync", "no-default-stream", func(e *env) *core.Error {
-		e.noDefaultStream(func(o *env, th *core.Thread) *core.Error { return null(o, th, place(9, 0)) })
+		noDefaultStream(e, func(o *env, th *core.Thread) *core.Error { return null(o, th, place(9, 0)) })
 		e.want(null(e, e.stranger(), place(onDevice, 4)), abi.ErrRTParamInvalid) // the devices come before
 		return null(e, e.stranger(), place(9, 0))
 	})
@@ -228,19 +228,19 @@ func init() {
 		e.ok(e.th.SynchronizeStream(a.stream))
 		p := a.ptrs[1] - managedPage
 		for i, want := range []int32{0, 1, 1} {
-			e.attrs(p+core.Addr(i*managedPage), managedPage, map[abi.MemManagedRangeAttribute]int32{where: want})
+			attrs(e, p+core.Addr(i*managedPage), managedPage, map[abi.MemManagedRangeAttribute]int32{where: want})
 		}
-		e.attrs(p, 3*managedPage, map[abi.MemManagedRangeAttribute]int32{where: -2})
+		attrs(e, p, 3*managedPage, map[abi.MemManagedRangeAttribute]int32{where: -2})
 		a = fetch3(e)
 		a.sizes[2] = 0 // is not refused
 		e.ok(prefetchBatch(e, a))
 		e.ok(e.th.SynchronizeStream(a.stream))
-		e.attrs(a.ptrs[2], 1, map[abi.MemManagedRangeAttribute]int32{where: -2})
+		attrs(e, a.ptrs[2], 1, map[abi.MemManagedRangeAttribute]int32{where: -2})
 		a = fetch3(e)
 		a.ptrs[1] = e.device(64)
 		e.ok(prefetchBatch(e, a))
 		e.want(e.th.SynchronizeStream(a.stream), abi.ErrRTSysDma)
-		e.asHostFunction(func(s core.Handle) *core.Error {
+		asHostFunction(e, func(s core.Handle) *core.Error {
 			a := fetch3(e)
 			a.stream = s
 			return prefetchBatch(e, a)
@@ -251,7 +251,7 @@ func init() {
 // TestManagedCopies proves what copies and fills make of managed memory (spec/semantics.md, sections 12 and 16).
 func TestManagedCopies(t *testing.T) {
 	e := newEnv(t, machine{})
-	p := e.managed(8192)
+	p := managed(e, 8192)
 	others := map[string]core.Addr{"device": e.device(4096), "pinned": e.pinned(4096), "pageable": e.pageable(4096),
 		"managed": p + 4096}
 	for name, q := range others {
@@ -263,7 +263,7 @@ func TestManagedCopies(t *testing.T) {
 					if !in {
 						dst, src = q, p
 					}
-					e.managedCopy(dst, src, name == "pageable", kind)
+					managedCopy(e, dst, src, name == "pageable", kind)
 				})
 			}
 		}
@@ -271,7 +271,7 @@ func TestManagedCopies(t *testing.T) {
 }
 
 // managedCopy copies from or to managed memory: at once, on a stream, and in rows.
-func (e *env) managedCopy(dst, src core.Addr, pageable bool, kind abi.MemcpyKind) {
+func managedCopy(e *env, dst, src core.Addr, pageable bool, kind abi.MemcpyKind) {
 	e.Helper()
 	const n = 1000
 	reset := func() { e.write(src, noise(n, 1)); e.write(dst, noise(n, 2)) }
@@ -336,7 +336,7 @@ func (e *env) managedCopy(dst, src core.Addr, pageable bool, kind abi.MemcpyKind
 // and follow each other.
 func TestManagedTasks(t *testing.T) {
 	e := newEnv(t, machine{})
-	p, h := e.managed(1<<20), e.pinned(1<<20)
+	p, h := managed(e, 1<<20), e.pinned(1<<20)
 	for name, call := range map[string]func(s core.Handle) *core.Error{
 		"copy":  func(s core.Handle) *core.Error { return transfer.MemcpyAsync(e.th, p, 64, h, 64, h2d, s) },
 		"rows":  func(s core.Handle) *core.Error { return transfer.Memcpy2dAsync(e.th, p, 8, h, 8, 8, 8, h2d, s) },
@@ -345,7 +345,7 @@ func TestManagedTasks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &env{T: t, rt: e.rt, th: e.th, faults: e.faults}
-			e.asHostFunction(call)
+			asHostFunction(e, call)
 			e.want(call(e.foreign()), abi.ErrRTStreamContext)
 			s := e.stream()
 			e.faults.Fail(faulty.Task, 1, errors.New("a cosmic ray"))
@@ -379,7 +379,7 @@ func TestManagedTasks(t *testing.T) {
 // and not both ends.
 func TestManagedBatch(t *testing.T) {
 	e := newEnv(t, machine{})
-	p, d, h, u := e.managed(4096), e.device(64), e.pinned(64), e.pageable(64)
+	p, d, h, u := managed(e, 4096), e.device(64), e.pinned(64), e.pageable(64)
 	at := func(kind abi.MemLocationType) abi.MemLocation { return abi.MemLocation{Type: kind} }
 	const managed, device, host = abi.MemLocationTypeManaged, abi.MemLocationTypeDevice, abi.MemLocationTypeHost
 	for name, c := range map[string]struct {
@@ -430,7 +430,7 @@ func TestManagedBatch(t *testing.T) {
 // what its attribute declares.
 func TestManagedBatchMixed(t *testing.T) {
 	e := newEnv(t, machine{})
-	p, d, h, s := e.managed(4096), e.device(4096), e.pinned(4096), e.stream()
+	p, d, h, s := managed(e, 4096), e.device(4096), e.pinned(4096), e.stream()
 	device, host := abi.MemLocation{Type: abi.MemLocationTypeDevice}, abi.MemLocation{}
 	managed := abi.MemLocation{Type: abi.MemLocationTypeManaged}
 	a := &batchArgs{

@@ -20,7 +20,7 @@ var noManaged = []machine{{product: "950"}, {product: "310B"}, {product: "310P"}
 	{product: "310B", form: "RC"}}
 
 // managed allocates n bytes of managed memory.
-func (e *env) managed(n uint64) (p core.Addr) {
+func managed(e *env, n uint64) (p core.Addr) {
 	e.Helper()
 	if e.rt.Caps.Managed == nil {
 		e.Skip("the driver has no managed memory")
@@ -55,7 +55,7 @@ func init() {
 		return err
 	})
 	prove("aclrtMemAllocManaged", "out-of-memory", func(e *env) *core.Error {
-		e.managed(1)
+		managed(e, 1)
 		p := core.Addr(7)
 		e.want(alloc(e.th, &p, math.MaxUint64, 1), abi.ErrRTMemoryAllocation) // too many to be rounded
 		err := alloc(e.th, &p, 3<<40+1, 1)
@@ -66,15 +66,15 @@ func init() {
 	})
 	behaves("aclrtMemAllocManaged", func(e *env) {
 		for _, m := range []machine{{}, {product: "A3"}} {
-			e.on(m).managedMemory()
+			managedMemory(e.on(m))
 		}
 	})
 }
 
 // managedMemory proves what managed memory is: memory of the host and the devices at one address.
-func (e *env) managedMemory() {
+func managedMemory(e *env) {
 	e.Helper()
-	p, next := e.managed(1), e.managed(managedPage+1)
+	p, next := managed(e, 1), managed(e, managedPage+1)
 	if p%managedPage != 0 || next%managedPage != 0 || !onGPU && (p < 0x90000000000 || p >= 0x90000000000+3<<40) {
 		e.Errorf("managed memory at %#x and %#x", p, next)
 	}
@@ -131,23 +131,23 @@ func prefetch(_ *env, a *adviseArgs) *core.Error {
 
 // preferred1 says that two pages are best on device 1.
 func preferred1(e *env) *adviseArgs {
-	return &adviseArgs{th: e.th, ptr: e.managed(2 * managedPage), size: 2 * managedPage,
+	return &adviseArgs{th: e.th, ptr: managed(e, 2*managedPage), size: 2 * managedPage,
 		advise: abi.MemAdviseSetPreferredLocation, location: place(onDevice, 1), stream: e.stream()}
 }
 
 // attr reads an attribute of 4 bytes.
-func (e *env) attr(attribute abi.MemManagedRangeAttribute, p core.Addr, n uint64) int32 {
+func attr(e *env, attribute abi.MemManagedRangeAttribute, p core.Addr, n uint64) int32 {
 	e.Helper()
 	b := make([]byte, 4)
-	e.ok(memory.MemManagedGetAttr(e.stranger(), attribute, p, n, sliceAddr(b), 4))
+	e.ok(memory.MemManagedGetAttr(e.stranger(), attribute, p, n, core.AddrOf(b), 4))
 	return int32(binary.LittleEndian.Uint32(b))
 }
 
 // accessed reads who accesses a range, with room for n of them.
-func (e *env) accessed(p core.Addr, size uint64, n int) (list []int32) {
+func accessed(e *env, p core.Addr, size uint64, n int) (list []int32) {
 	e.Helper()
 	b := make([]byte, 4*n)
-	e.ok(memory.MemManagedGetAttr(e.th, abi.MemRangeAttributeAccessedBy, p, size, sliceAddr(b), uint64(len(b))))
+	e.ok(memory.MemManagedGetAttr(e.th, abi.MemRangeAttributeAccessedBy, p, size, core.AddrOf(b), uint64(len(b))))
 	for w := range slices.Chunk(b, 4) {
 		list = append(list, int32(binary.LittleEndian.Uint32(w)))
 	}
@@ -155,10 +155,10 @@ func (e *env) accessed(p core.Addr, size uint64, n int) (list []int32) {
 }
 
 // attrs checks all attributes of 4 bytes at once.
-func (e *env) attrs(p core.Addr, n uint64, want map[abi.MemManagedRangeAttribute]int32) {
+func attrs(e *env, p core.Addr, n uint64, want map[abi.MemManagedRangeAttribute]int32) {
 	e.Helper()
 	for a, v := range want {
-		if got := e.attr(a, p, n); got != v {
+		if got := attr(e, a, p, n); got != v {
 			e.Errorf("%v of %d bytes is %d, want %d", a, n, got, v)
 		}
 	}
@@ -177,7 +177,7 @@ func init() {
 		a := preferred1(e)
 		a.advise = 0x10000 | abi.MemAdviseSetReadMostly // 16 bits count
 		e.ok(advise(e, a))
-		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{abi.MemRangeAttributeReadMostly: 1})
+		attrs(e, a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{abi.MemRangeAttributeReadMostly: 1})
 		a.advise = -1
 		e.want(advise(e, a), abi.ErrRTParamInvalid)
 		return b.from("advise-over-5", preferred1, advise)(e)
@@ -224,7 +224,7 @@ func init() {
 		gone := preferred1(e)
 		e.ok(memory.Free(e.th, gone.ptr))
 		e.want(advise(e, gone), abi.ErrRTParamInvalid)
-		e.adviceByPage()
+		adviceByPage(e)
 		return b.from("driver-refuses-range", preferred1, advise)(e)
 	})
 	behaves("aclrtMemManagedAdvise", func(e *env) {
@@ -234,29 +234,29 @@ func init() {
 			id    = abi.MemRangeAttributePreferredLocationId
 		)
 		a := preferred1(e)
-		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -2, kind: 0, id: -2,
+		attrs(e, a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -2, kind: 0, id: -2,
 			abi.MemRangeAttributeReadMostly: 0})
 		e.ok(advise(e, a))
-		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: 1, kind: int32(onDevice), id: 1})
+		attrs(e, a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: 1, kind: int32(onDevice), id: 1})
 		a.location = place(onHost, 77)
 		e.ok(advise(e, a))
-		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -1, kind: int32(onHost), id: -1})
+		attrs(e, a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -1, kind: int32(onHost), id: -1})
 		a.location = place(onNode, 3)
 		e.ok(advise(e, a))
-		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -1, kind: int32(onNode), id: 3})
+		attrs(e, a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -1, kind: int32(onNode), id: 3})
 		a.location = place(onMyNode, 0)
 		e.ok(advise(e, a))
-		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -1, kind: int32(onNode)})
+		attrs(e, a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -1, kind: int32(onNode)})
 		a.advise = abi.MemAdviseUnsetPreferredLocation
 		e.ok(advise(e, a))
-		e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -2, kind: 0, id: -2})
+		attrs(e, a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{where: -2, kind: 0, id: -2})
 		copy(bytes(a.ptr, 64), noise(64, 4)) // advice changes no byte
 		e.holds(a.ptr, noise(64, 4))
 	})
 }
 
 // adviceByPage proves that advice belongs to pages, and what is said of a range whose pages disagree.
-func (e *env) adviceByPage() {
+func adviceByPage(e *env) {
 	e.Helper()
 	const (
 		mostly = abi.MemRangeAttributeReadMostly
@@ -264,7 +264,7 @@ func (e *env) adviceByPage() {
 		kind   = abi.MemRangeAttributePreferredLocationType
 		id     = abi.MemRangeAttributePreferredLocationId
 	)
-	p := e.managed(4 * managedPage)
+	p := managed(e, 4*managedPage)
 	say := func(from, pages uint64, kind abi.MemManagedAdviseType, l abi.MemManagedLocation) {
 		e.Helper()
 		// A byte of a page is enough.
@@ -275,13 +275,14 @@ func (e *env) adviceByPage() {
 	say(1, 1, abi.MemAdviseSetPreferredLocation, place(onDevice, 0))
 	say(2, 1, abi.MemAdviseSetPreferredLocation, place(onDevice, 3))
 	one := uint64(1)
-	e.attrs(p, one, map[abi.MemManagedRangeAttribute]int32{mostly: 0, where: -2})
-	e.attrs(p+managedPage, 2*managedPage, map[abi.MemManagedRangeAttribute]int32{mostly: 1, where: -2, kind: 0, id: -2})
-	e.attrs(p+managedPage, managedPage, map[abi.MemManagedRangeAttribute]int32{mostly: 1, where: 0, id: 0})
-	e.attrs(p+2*managedPage+5, one, map[abi.MemManagedRangeAttribute]int32{mostly: 1, where: 3, id: 3})
-	e.attrs(p, 4*managedPage, map[abi.MemManagedRangeAttribute]int32{mostly: 0, where: -2})
+	attrs(e, p, one, map[abi.MemManagedRangeAttribute]int32{mostly: 0, where: -2})
+	attrs(e, p+managedPage, 2*managedPage,
+		map[abi.MemManagedRangeAttribute]int32{mostly: 1, where: -2, kind: 0, id: -2})
+	attrs(e, p+managedPage, managedPage, map[abi.MemManagedRangeAttribute]int32{mostly: 1, where: 0, id: 0})
+	attrs(e, p+2*managedPage+5, one, map[abi.MemManagedRangeAttribute]int32{mostly: 1, where: 3, id: 3})
+	attrs(e, p, 4*managedPage, map[abi.MemManagedRangeAttribute]int32{mostly: 0, where: -2})
 	say(1, 1, abi.MemAdviseUnsetReadMostly, place(onDevice, 0))
-	e.attrs(p+managedPage, 2*managedPage, map[abi.MemManagedRangeAttribute]int32{mostly: 0})
+	attrs(e, p+managedPage, 2*managedPage, map[abi.MemManagedRangeAttribute]int32{mostly: 0})
 
 	say(0, 4, abi.MemAdviseSetAccessedBy, place(onDevice, 2))
 	say(0, 2, abi.MemAdviseSetAccessedBy, place(onDevice, 0))
@@ -291,21 +292,21 @@ func (e *env) adviceByPage() {
 		from, n uint64
 		want    []int32
 	}{{0, 2, []int32{-1, 0, 2, -2}}, {0, 4, []int32{-1, 2, -2}}, {2, 1, []int32{-1}}, {0, 1, []int32{-1, 0}}} {
-		if got := e.accessed(p+core.Addr(c.from*managedPage), c.n*managedPage, len(c.want)); !slices.Equal(got,
+		if got := accessed(e, p+core.Addr(c.from*managedPage), c.n*managedPage, len(c.want)); !slices.Equal(got,
 			c.want) {
 			e.Errorf("%d pages from %d are accessed by %v, want %v", c.n, c.from, got, c.want)
 		}
 	}
 	say(0, 4, abi.MemAdviseUnsetAccessedBy, place(onHost, 0))
 	say(0, 1, abi.MemAdviseUnsetAccessedBy, place(onDevice, 2))
-	if got := e.accessed(p, managedPage, 3); !slices.Equal(got, []int32{0, -2, -2}) {
+	if got := accessed(e, p, managedPage, 3); !slices.Equal(got, []int32{0, -2, -2}) {
 		e.Errorf("accessed by %v", got)
 	}
 	// Memory that comes to the same address begins anew.
 	e.ok(memory.Free(e.th, p))
-	again := e.managed(4 * managedPage)
-	e.attrs(again, 4*managedPage, map[abi.MemManagedRangeAttribute]int32{mostly: 0, where: -2})
-	if got := e.accessed(again, 1, 2); !slices.Equal(got, []int32{-2, -2}) {
+	again := managed(e, 4*managedPage)
+	attrs(e, again, 4*managedPage, map[abi.MemManagedRangeAttribute]int32{mostly: 0, where: -2})
+	if got := accessed(e, again, 1, 2); !slices.Equal(got, []int32{-2, -2}) {
 		e.Errorf("accessed by %v", got)
 	}
 }
@@ -344,7 +345,7 @@ func getAttrs(_ *env, a *attrArgs) *core.Error {
 func twoAttrs(e *env) *attrArgs {
 	a := &attrArgs{
 		th: e.stranger(), attribute: []abi.MemManagedRangeAttribute{abi.MemRangeAttributeReadMostly,
-			abi.MemRangeAttributeLastPrefetchLocation}, ptr: e.managed(1), size: managedPage,
+			abi.MemRangeAttributeLastPrefetchLocation}, ptr: managed(e, 1), size: managedPage,
 		data: []core.Addr{e.pageable(4), e.pageable(4)}, dataSize: []uint64{4, 4}, number: 2,
 	}
 	for _, p := range a.data {
@@ -364,7 +365,7 @@ func (a *attrArgs) untouched(e *env) {
 }
 
 // attrRange proves what is refused of ranges and sizes.
-func (e *env) attrRange(call func(e *env, a *attrArgs) *core.Error) {
+func attrRange(e *env, call func(e *env, a *attrArgs) *core.Error) {
 	e.Helper()
 	for what, spoil := range map[string]func(a *attrArgs){
 		"device memory": func(a *attrArgs) { a.ptr = e.device(64); a.size = 1 },
@@ -407,8 +408,8 @@ func init() {
 		return err
 	})
 	prove("aclrtMemManagedGetAttr", "driver-refuses-range", func(e *env) *core.Error {
-		e.attrRange(getAttr)
-		e.adviceByPage()
+		attrRange(e, getAttr)
+		adviceByPage(e)
 		return b.from("driver-refuses-range", twoAttrs, getAttr)(e)
 	})
 	behaves("aclrtMemManagedGetAttr", func(e *env) {
@@ -435,7 +436,7 @@ func init() {
 		return err
 	})
 	prove("aclrtMemManagedGetAttrs", "driver-refuses-range", func(e *env) *core.Error {
-		e.attrRange(getAttrs)
+		attrRange(e, getAttrs)
 		a := twoAttrs(e)
 		a.data[1] = 0
 		e.want(getAttrs(e, a), abi.ErrRTParamInvalid)

@@ -47,14 +47,14 @@ func (m *marksSeen) Ended()                                          {}
 func (m *marksSeen) Close() error                                    { return nil }
 
 // recorded is another env, with a recorder.
-func (e *env) recorded() (*env, *marksSeen) {
+func recorded(e *env) (*env, *marksSeen) {
 	e.Helper()
 	seen := &marksSeen{}
 	return e.on(machine{tracer: seen}), seen
 }
 
 // stamp makes a stamp with a text.
-func (e *env) stamp(text string) core.Handle {
+func stamp(e *env, text string) core.Handle {
 	e.Helper()
 	s := process.ProfCreateStamp(e.th)
 	if s == 0 {
@@ -65,18 +65,18 @@ func (e *env) stamp(text string) core.Handle {
 }
 
 // goneStamp is the handle of a stamp that was destroyed.
-func (e *env) goneStamp() core.Handle {
+func goneStamp(e *env) core.Handle {
 	e.Helper()
-	s := e.stamp("gone")
+	s := stamp(e, "gone")
 	process.ProfDestroyStamp(e.th, s)
 	return s
 }
 
 // dead calls f with handles that name no stamp.
-func (e *env) dead(f func(th *core.Thread, stamp core.Handle) *core.Error) *core.Error {
+func dead(e *env, f func(th *core.Thread, stamp core.Handle) *core.Error) *core.Error {
 	e.Helper()
-	o, _ := e.recorded()
-	return o.each(misused, []core.Handle{garbage, o.goneStamp(), o.stream()},
+	o, _ := recorded(e)
+	return o.each(misused, []core.Handle{garbage, goneStamp(o), o.stream()},
 		func(s core.Handle) *core.Error { return f(o.th, s) })
 }
 
@@ -94,27 +94,27 @@ func proveStamps() {
 		return nil
 	})
 	prove("aclprofCreateStamp", "no-stamp-left", func(e *env) *core.Error {
-		o, _ := e.recorded()
+		o, _ := recorded(e)
 		var all []core.Handle
 		for range 100 {
-			all = append(all, o.stamp("one"))
+			all = append(all, stamp(o, "one"))
 		}
 		is(e, "the stamp after a hundred", process.ProfCreateStamp(o.th), 0)
 		process.ProfDestroyStamp(o.th, all[50])
-		if again := o.stamp("two"); again == all[50] || slices.Contains(all, again) {
+		if again := stamp(o, "two"); again == all[50] || slices.Contains(all, again) {
 			e.Errorf("a stamp has the handle of another: %#x", again)
 		}
 		return nil
 	})
 	behaves("aclprofCreateStamp", func(e *env) {
-		o, _ := e.recorded()
-		if a, b := o.stamp("a"), o.stamp("b"); a == b {
+		o, _ := recorded(e)
+		if a, b := stamp(o, "a"), stamp(o, "b"); a == b {
 			e.Errorf("two stamps are one: %#x", a)
 		}
 	})
 	behaves("aclprofDestroyStamp", func(e *env) {
-		o, _ := e.recorded()
-		for _, s := range []core.Handle{0, garbage, o.goneStamp()} {
+		o, _ := recorded(e)
+		for _, s := range []core.Handle{0, garbage, goneStamp(o)} {
 			process.ProfDestroyStamp(o.th, s) // ignored
 		}
 		process.ProfDestroyStamp(e.th, garbage)
@@ -126,10 +126,10 @@ func proveStamps() {
 	prove("aclprofSetStampTraceMessage", "text-too-long", func(e *env) *core.Error {
 		return e.blames("msg", process.ProfSetStampTraceMessage(e.th, garbage, cText(strings.Repeat("x", 127)), 127))
 	})
-	prove("aclprofSetStampTraceMessage", "stamp-unknown", func(e *env) *core.Error { return e.dead(set) })
+	prove("aclprofSetStampTraceMessage", "stamp-unknown", func(e *env) *core.Error { return dead(e, set) })
 	behaves("aclprofSetStampTraceMessage", func(e *env) {
-		o, seen := e.recorded()
-		s := o.stamp("first")
+		o, seen := recorded(e)
+		s := stamp(o, "first")
 		long := strings.Repeat("x", 126)
 		for _, c := range []struct {
 			text string
@@ -145,19 +145,19 @@ func proveStamps() {
 
 func proveRanges() {
 	prove("aclprofPush", "tx-off", func(e *env) *core.Error { return process.ProfPush(e.th, garbage) })
-	prove("aclprofPush", "stamp-unknown", func(e *env) *core.Error { return e.dead(process.ProfPush) })
+	prove("aclprofPush", "stamp-unknown", func(e *env) *core.Error { return dead(e, process.ProfPush) })
 	prove("aclprofPop", "tx-off", func(e *env) *core.Error { return process.ProfPop(e.th) })
 	prove("aclprofPop", "nothing-pushed", func(e *env) *core.Error {
-		o, _ := e.recorded()
-		s := o.stamp("x")
+		o, _ := recorded(e)
+		s := stamp(o, "x")
 		o.ok(process.ProfPush(o.th, s))
 		o.want(process.ProfPop(o.stranger()), misused) // each thread has its own
 		o.ok(process.ProfPop(o.th))
 		return process.ProfPop(o.th)
 	})
 	nested := func(e *env) {
-		o, seen := e.recorded()
-		outer, inner := o.stamp("outer"), o.stamp("inner")
+		o, seen := recorded(e)
+		outer, inner := stamp(o, "outer"), stamp(o, "inner")
 		o.ok(process.ProfPush(o.th, outer))
 		o.ok(process.ProfPush(o.th, inner))
 		process.ProfDestroyStamp(o.th, inner) // the range goes on
@@ -177,19 +177,19 @@ func proveRanges() {
 	var id uint32
 	prove("aclprofRangeStart", "tx-off", func(e *env) *core.Error { return process.ProfRangeStart(e.th, garbage, &id) })
 	prove("aclprofRangeStart", "stamp-unknown", func(e *env) *core.Error {
-		return e.dead(func(th *core.Thread, s core.Handle) *core.Error { return process.ProfRangeStart(th, s, &id) })
+		return dead(e, func(th *core.Thread, s core.Handle) *core.Error { return process.ProfRangeStart(th, s, &id) })
 	})
 	prove("aclprofRangeStop", "tx-off", func(e *env) *core.Error { return process.ProfRangeStop(e.th, 0) })
 	prove("aclprofRangeStop", "rangeId-unknown", func(e *env) *core.Error {
-		o, _ := e.recorded()
+		o, _ := recorded(e)
 		for _, n := range []uint32{0, 99, 1 << 31} {
 			o.want(process.ProfRangeStop(o.th, n), misused)
 		}
 		return o.blames("rangeId", process.ProfRangeStop(o.th, 100))
 	})
 	free := func(e *env) {
-		o, seen := e.recorded()
-		a, b := o.stamp("a"), o.stamp("b")
+		o, seen := recorded(e)
+		a, b := stamp(o, "a"), stamp(o, "b")
 		var first, second uint32
 		o.ok(process.ProfRangeStart(o.th, a, &first))
 		o.ok(process.ProfRangeStart(o.th, b, &second))
@@ -218,13 +218,13 @@ func proveRanges() {
 func proveMarks() {
 	prove("aclprofMark", "tx-off", func(e *env) *core.Error { return process.ProfMark(e.th, 0) })
 	prove("aclprofMark", "stamp-null", func(e *env) *core.Error {
-		o, _ := e.recorded()
+		o, _ := recorded(e)
 		return o.blames("stamp", process.ProfMark(o.th, 0))
 	})
-	prove("aclprofMark", "stamp-unknown", func(e *env) *core.Error { return e.dead(process.ProfMark) })
+	prove("aclprofMark", "stamp-unknown", func(e *env) *core.Error { return dead(e, process.ProfMark) })
 	behaves("aclprofMark", func(e *env) {
-		o, seen := e.recorded()
-		s := o.stamp("here")
+		o, seen := recorded(e)
+		s := stamp(o, "here")
 		o.ok(process.ProfMark(o.th, s))
 		if r := seen.ranges; len(r) != 1 || r[0].Kind != observe.Moment || r[0].Text != "here" || r[0].Start == 0 ||
 			r[0].Marker != (observe.At{}) {
@@ -235,18 +235,18 @@ func proveMarks() {
 	text := cText("here")
 	prove("aclprofMarkEx", "tx-off", func(e *env) *core.Error { return process.ProfMarkEx(e.th, nil, 0, 0) })
 	prove("aclprofMarkEx", "text-invalid", func(e *env) *core.Error {
-		o, _ := e.recorded()
+		o, _ := recorded(e)
 		o.blames("msg", process.ProfMarkEx(o.th, nil, 0, 0))
 		o.blames("stream", process.ProfMarkEx(o.th, text, 4, 0))
 		return o.blames("msgLen", process.ProfMarkEx(o.th, text, 3, garbage))
 	})
 	prove("aclprofMarkEx", "msgLen-range", func(e *env) *core.Error {
-		o, _ := e.recorded()
+		o, _ := recorded(e)
 		o.want(process.ProfMarkEx(o.th, cText(""), 0, garbage), misused)
 		return o.blames("msgLen", process.ProfMarkEx(o.th, cText(strings.Repeat("x", 156)), 156, garbage))
 	})
 	prove("aclprofMarkEx", "marker-fails", func(e *env) *core.Error {
-		o, _ := e.recorded()
+		o, _ := recorded(e)
 		o.want(process.ProfMarkEx(o.th, text, 4, o.foreign()), misused)
 		is(e, "last error", process.PeekAtLastError(o.th, 0), abi.ErrRTStreamContext)
 		s := o.stream()
@@ -258,7 +258,7 @@ func proveMarks() {
 		return err
 	})
 	behaves("aclprofMarkEx", func(e *env) {
-		o, seen := e.recorded()
+		o, seen := recorded(e)
 		s := o.stream()
 		long := strings.Repeat("x", 155)
 		o.ok(process.ProfMarkEx(o.th, cText(long), 155, s))
@@ -271,7 +271,7 @@ func proveMarks() {
 	})
 
 	behaves("aclrtProfTrace", func(e *env) {
-		o, seen := e.recorded()
+		o, seen := recorded(e)
 		s, data := o.stream(), []byte{5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 7, 0}
 		o.ok(process.ProfTrace(o.th, core.AddrOf(data), 18, s))
 		o.ok(process.ProfTrace(o.th, core.AddrOf(data), 9, s)) // what is missing counts as 0

@@ -14,11 +14,11 @@ func init() {
 		return e.whileAborting(func() *core.Error { return memory.MemFlush(e.th, 12345, 1) })
 	})
 	behaves("aclrtMemFlush", func(e *env) {
-		e.untouched(func(devPtr core.Addr, size uint64) *core.Error { return memory.MemFlush(e.th, devPtr, size) })
+		leavesUntouched(e, func(p core.Addr, size uint64) *core.Error { return memory.MemFlush(e.th, p, size) })
 	})
 
 	behaves("aclrtMemInvalidate", func(e *env) {
-		e.untouched(func(devPtr core.Addr, size uint64) *core.Error { return memory.MemInvalidate(e.th, devPtr, size) })
+		leavesUntouched(e, func(p core.Addr, size uint64) *core.Error { return memory.MemInvalidate(e.th, p, size) })
 		err := e.whileAborting(func() *core.Error {
 			err := memory.MemFlush(e.th, 12345, 1)
 			e.ok(memory.MemInvalidate(e.th, 12345, 1)) // an abort does not matter here
@@ -45,29 +45,29 @@ func init() {
 	})
 	behaves("aclrtGetMemInfo", func(e *env) {
 		for _, name := range []string{"A2", "A3", "950", "910"} {
-			e.on(machine{product: name}).hbmAddsUp()
+			hbmAddsUp(e.on(machine{product: name}))
 		}
 		for _, m := range []machine{{product: "310P"}, {product: "310B"}, {product: "310"},
 			{product: "310B", form: "RC"}} {
-			e.on(m).ddrAddsUp()
+			ddrAddsUp(e.on(m))
 		}
 	})
 
 	proveMore("aclrtGetMemUsageInfo", "not-listed", func(e *env) *core.Error {
-		return e.noUsage(e.on(machine{product: "950"}).th, 0,
+		return noUsage(e, e.on(machine{product: "950"}).th, 0,
 			1)
 	})
 	behaves("aclrtGetMemUsageInfo", func(e *env) {
-		e.usage(0, 0)
+		usage(e, 0, 0)
 		p := e.device(1 << 20)
-		e.usage(0, 1<<20+32)
-		e.usage(1, 0) // a device nobody has set
+		usage(e, 0, 1<<20+32)
+		usage(e, 1, 0) // a device nobody has set
 		e.ok(e.th.SetDevice(1))
 		e.device(64)
-		e.usage(0, 1<<20+32) // the current context may be of another device
-		e.usage(1, 96)
+		usage(e, 0, 1<<20+32) // the current context may be of another device
+		usage(e, 1, 96)
 		e.ok(memory.Free(e.th, p))
-		e.usage(0, 0)
+		usage(e, 0, 0)
 		var info abi.MemUsageInfo
 		var n uint64
 		e.ok(memory.GetMemUsageInfo(e.th, 0, &info, 1, &n))
@@ -78,9 +78,9 @@ func init() {
 
 	prove("aclrtCheckMemType", "memType-bits", blames("memType", func(e *env) *core.Error {
 		for _, bits := range []uint32{0x1, 0x4, 0x10, 0x12, 0x40, 1 << 31} {
-			e.want(e.wrongType(e.stranger(), 1, bits, 0), abi.ErrRTParamInvalid)
+			e.want(wrongType(e, e.stranger(), 1, bits, 0), abi.ErrRTParamInvalid)
 		}
-		return e.wrongType(e.stranger(), 1, 0x10, 0)
+		return wrongType(e, e.stranger(), 1, 0x10, 0)
 	}))
 	behaves("aclrtCheckMemType", func(e *env) {
 		d, host, malloced := e.device(4096), e.pinned(4096), e.pageable(4096)
@@ -109,8 +109,8 @@ func init() {
 	})
 }
 
-// untouched checks that a call of the cache succeeds for any address and changes nothing.
-func (e *env) untouched(call func(p core.Addr, n uint64) *core.Error) {
+// leavesUntouched checks that a call of the cache succeeds for any address and changes nothing.
+func leavesUntouched(e *env, call func(p core.Addr, n uint64) *core.Error) {
 	e.Helper()
 	d, h := e.device(4096), e.pinned(4096)
 	e.ok(transfer.Memset(e.th, d, 4096, 0x5a, 4096))
@@ -125,7 +125,7 @@ func (e *env) untouched(call func(p core.Addr, n uint64) *core.Error) {
 }
 
 // hbmAddsUp checks the numbers of a product with HBM, before and after an allocation.
-func (e *env) hbmAddsUp() {
+func hbmAddsUp(e *env) {
 	e.Helper()
 	name := e.rt.Product.Name
 	for range 2 {
@@ -167,7 +167,7 @@ func (e *env) hbmAddsUp() {
 }
 
 // ddrAddsUp does so for DDR: all other questions are answered with it.
-func (e *env) ddrAddsUp() {
+func ddrAddsUp(e *env) {
 	e.Helper()
 	name := e.rt.Product.Name
 	e.device(32 << 20)
@@ -192,7 +192,7 @@ func (e *env) ddrAddsUp() {
 }
 
 // noUsage makes a call that is refused after the NULL checks and makes sure that it says it wrote nothing.
-func (e *env) noUsage(th *core.Thread, device int32, inputNum uint64) *core.Error {
+func noUsage(e *env, th *core.Thread, device int32, inputNum uint64) *core.Error {
 	e.Helper()
 	info, n := abi.MemUsageInfo{CurMemSize: 7}, uint64(7)
 	err := memory.GetMemUsageInfo(th, device, &info, inputNum, &n)
@@ -203,7 +203,7 @@ func (e *env) noUsage(th *core.Thread, device int32, inputNum uint64) *core.Erro
 }
 
 // usage checks how much memory of a device is in use.
-func (e *env) usage(device int32, want uint64) {
+func usage(e *env, device int32, want uint64) {
 	e.Helper()
 	var info [3]abi.MemUsageInfo
 	var n uint64
@@ -217,7 +217,7 @@ func (e *env) usage(device int32, want uint64) {
 }
 
 // wrongType makes a call that is refused after the NULL checks and makes sure that the result is 0.
-func (e *env) wrongType(th *core.Thread, size, memType, reserve uint32) *core.Error {
+func wrongType(e *env, th *core.Thread, size, memType, reserve uint32) *core.Error {
 	e.Helper()
 	list, result := e.device(64), uint32(7)
 	err := memory.CheckMemType(th, &list, size, memType, &result, reserve)

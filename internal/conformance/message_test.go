@@ -63,7 +63,7 @@ func init() {
 		if text := e.sibling().GetRecentErrMsg(); text != "" {
 			e.Errorf("another thread reads %q", text)
 		}
-		in := e.rt.ThreadIn(e.here())
+		in := e.rt.ThreadIn(here(e))
 		in.Done(in.CreateStream(nil))
 		if text := in.GetRecentErrMsg(); text != "" {
 			e.Errorf("a thread that remembers nothing reads %q", text)

@@ -13,10 +13,11 @@ import (
 	"ropeway/internal/core/process"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // installed is a machine with packages installed: names to version texts. A name with a slash is a path of its own.
-func (e *env) installed(packages map[string]string) machine {
+func installed(e *env, packages map[string]string) machine {
 	e.Helper()
 	home := e.TempDir()
 	for name, version := range packages {
@@ -24,13 +25,9 @@ func (e *env) installed(packages map[string]string) machine {
 		if strings.Contains(name, "/") {
 			dir = filepath.Join(home, name)
 		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.MkdirAll(dir, 0o755))
 		text := fmt.Sprintf("timestamp=20250101\n%s\n", version)
-		if err := os.WriteFile(filepath.Join(dir, "version.info"), []byte(text), 0o644); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, os.WriteFile(filepath.Join(dir, "version.info"), []byte(text), 0o644))
 	}
 	return machine{home: home, bare: true}
 }
@@ -66,14 +63,14 @@ func init() {
 	prove("aclsysGetCANNVersion", "no-package", func(e *env) *core.Error {
 		v := abi.CANNPackageVersion{Version: [128]byte{7}}
 		e.want(process.SysGetCANNVersion(e.th, abi.PkgNameRuntime, &v), abi.ErrInvalidFile) // no ASCEND_HOME_PATH
-		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0", "opp": "nothing"}))
+		o := e.on(installed(e, map[string]string{"runtime": "Version=8.5.0", "opp": "nothing"}))
 		e.want(process.SysGetCANNVersion(o.th, abi.PkgNameOpp, &v), abi.ErrInvalidFile) // no version in it
 		err := process.SysGetCANNVersion(o.th, abi.PkgNameCompiler, &v)
 		is(e, "untouched output", v, abi.CANNPackageVersion{Version: [128]byte{7}})
 		return err
 	})
 	behaves("aclsysGetCANNVersion", func(e *env) {
-		o := e.on(e.installed(map[string]string{
+		o := e.on(installed(e, map[string]string{
 			"runtime": "Version=8.5.0", "cann": "Version=8.6.0", "opp/": "Version=7.3.T10.2.B528",
 			"driver": "Version=24.1.rc1", "hccl": "Version=1",
 		}))
@@ -90,7 +87,7 @@ func init() {
 				goText(v.ReleaseVersion[:]), goText(v.PatchVersion[:])}
 			is(e, name.String(), got, want)
 		}
-		long := e.on(e.installed(map[string]string{"runtime": "Version=" + strings.Repeat("9", 64) + ".0.0"}))
+		long := e.on(installed(e, map[string]string{"runtime": "Version=" + strings.Repeat("9", 64) + ".0.0"}))
 		e.want(process.SysGetCANNVersion(long.th, abi.PkgNameRuntime, new(abi.CANNPackageVersion)),
 			abi.ErrInternalError)
 	})
@@ -98,7 +95,7 @@ func init() {
 	prove("aclsysGetVersionStr", "no-package", func(e *env) *core.Error {
 		text := [128]byte{7}
 		e.want(process.SysGetVersionStr(e.th, cText("runtime"), &text), abi.ErrInvalidFile)
-		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"}))
+		o := e.on(installed(e, map[string]string{"runtime": "Version=8.5.0"}))
 		for _, name := range []string{"", "nobody", "../info/runtime", "share/info/runtime"} {
 			e.want(process.SysGetVersionStr(o.th, cText(name), &text), abi.ErrInvalidFile)
 		}
@@ -107,7 +104,7 @@ func init() {
 		return err
 	})
 	prove("aclsysGetVersionStr", "text-too-long", func(e *env) *core.Error {
-		o := e.on(e.installed(map[string]string{"a": "Version=" + strings.Repeat("1", 128),
+		o := e.on(installed(e, map[string]string{"a": "Version=" + strings.Repeat("1", 128),
 			"b": "Version=" + strings.Repeat("1", 127)}))
 		text := [128]byte{7}
 		err := process.SysGetVersionStr(o.th, cText("a"), &text)
@@ -117,7 +114,7 @@ func init() {
 		return err
 	})
 	behaves("aclsysGetVersionStr", func(e *env) {
-		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0.alpha001", "opp_kernel/": "Version = 7.0 "}))
+		o := e.on(installed(e, map[string]string{"runtime": "Version=8.5.0.alpha001", "opp_kernel/": "Version = 7.0 "}))
 		for name, want := range map[string]string{"runtime": "8.5.0.alpha001", "opp_kernel": "7.0"} {
 			var text [128]byte
 			e.ok(process.SysGetVersionStr(o.th, cText(name), &text))
@@ -127,11 +124,11 @@ func init() {
 
 	prove("aclsysGetVersionNum", "no-package", func(e *env) *core.Error {
 		e.want(process.SysGetVersionNum(e.th, cText("runtime"), new(int32)), abi.ErrInvalidFile)
-		return process.SysGetVersionNum(e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"})).th,
+		return process.SysGetVersionNum(e.on(installed(e, map[string]string{"runtime": "Version=8.5.0"})).th,
 			cText("nobody"), new(int32))
 	})
 	prove("aclsysGetVersionNum", "not-a-version", func(e *env) *core.Error {
-		o := e.on(e.installed(map[string]string{"a": "Version=8.5", "b": "Version=8.0.RC1", "c": "Version=300.0.0",
+		o := e.on(installed(e, map[string]string{"a": "Version=8.5", "b": "Version=8.0.RC1", "c": "Version=300.0.0",
 			"d": "Version=8.5.0.1"}))
 		n := int32(7)
 		for _, name := range []string{"a", "b", "c"} {
@@ -142,7 +139,7 @@ func init() {
 		return err
 	})
 	behaves("aclsysGetVersionNum", func(e *env) {
-		o := e.on(e.installed(map[string]string{"plain": "Version=8.5.1", "alpha": "Version=8.5.1.alpha2",
+		o := e.on(installed(e, map[string]string{"plain": "Version=8.5.1", "alpha": "Version=8.5.1.alpha2",
 			"beta": "Version=8.5.1-beta.3", "rc": "Version=8.5.1.RC4"}))
 		for name, want := range map[string]int32{"plain": 80501000, "alpha": 80500702, "beta": 80500803,
 			"rc": 80500904} {
@@ -220,9 +217,7 @@ func init() {
 	behaves("aclAppLog", func(e *env) {
 		e.th.AppLog(abi.LogLevelError, nil, nil, 0, nil) // without a writer nothing happens
 		d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-		if err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, err)
 		p, _ := product.Find("A2", "")
 		var lines strings.Builder
 		timeless := func(_ []string, a slog.Attr) slog.Attr {

@@ -14,13 +14,13 @@ func proveExternal() {
 	}
 	prove("aclrtRecordEvent", "recorded-external", func(e *env) *core.Error {
 		ev := used(e)
-		e.ok(e.th.RecordEventWithFlag(ev, e.begin(relaxed), 1))
+		e.ok(e.th.RecordEventWithFlag(ev, begin(e, relaxed), 1))
 		e.want(e.th.RecordEventWithFlag(ev, e.stream(), 0), abi.ErrRTParamInvalid)
 		return e.th.RecordEvent(ev, e.stream())
 	})
 	prove("aclrtStreamWaitEvent", "waited-external", func(e *env) *core.Error {
 		ev := used(e)
-		e.ok(e.th.StreamWaitEventWithFlag(e.begin(relaxed), ev, 0, 1))
+		e.ok(e.th.StreamWaitEventWithFlag(begin(e, relaxed), ev, 0, 1))
 		e.want(e.th.StreamWaitEventWithFlag(e.stream(), ev, 0, 0), abi.ErrRTParamInvalid)
 		return e.th.StreamWaitEvent(e.stream(), ev)
 	})
@@ -29,9 +29,9 @@ func proveExternal() {
 // proveGroupOfKernels: a task group whose kernels are replaced.
 func proveGroupOfKernels() {
 	filled := func(e *env, f core.Handle, p core.Addr) (m, g core.Handle) {
-		return e.capturing(func(s core.Handle) {
+		return capturing(e, func(s core.Handle) {
 			e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
-			e.launchTimes(f, p, s)
+			launchTimes(e, f, p, s)
 			e.ok(model.MdlRICaptureTaskGrpEnd(e.th, s, &g))
 		}), g
 	}
@@ -42,7 +42,7 @@ func proveGroupOfKernels() {
 		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g))
 		err := model.MdlRICaptureTaskUpdateEnd(e.th, s)
 		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g)) // the update mode has ended
-		e.launchTimes(f, p, s)
+		launchTimes(e, f, p, s)
 		e.ok(model.MdlRICaptureTaskUpdateEnd(e.th, s))
 		return err
 	})
@@ -52,7 +52,7 @@ func proveGroupOfKernels() {
 		s := e.stream()
 		e.ok(model.MdlRIExecuteAsync(e.th, m, s))
 		e.ok(model.MdlRICaptureTaskUpdateBegin(e.th, s, g))
-		e.launchTimes(f, q, s)
+		launchTimes(e, f, q, s)
 		e.ok(model.MdlRICaptureTaskUpdateEnd(e.th, s))
 		for range 2 {
 			e.ok(model.MdlRIExecuteAsync(e.th, m, s))

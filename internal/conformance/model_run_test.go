@@ -16,7 +16,7 @@ import (
 func runProofs() {
 	prove("aclmdlRIExecuteAsync", "stream-flags", func(e *env) *core.Error {
 		o := e.on(machine{product: "950"})
-		return model.MdlRIExecuteAsync(o.th, o.model(), o.withFlags(abi.StreamPersistent))
+		return model.MdlRIExecuteAsync(o.th, emptyModel(o), withFlags(o, abi.StreamPersistent))
 	})
 	prove(
 		"aclmdlRIExecuteAsync",
@@ -25,11 +25,11 @@ func runProofs() {
 	)
 	prove("aclmdlRIExecuteAsync", "still-captured", func(e *env) *core.Error {
 		var m core.Handle
-		e.ok(model.MdlRICaptureGetInfo(e.th, e.begin(relaxed), nil, &m))
+		e.ok(model.MdlRICaptureGetInfo(e.th, begin(e, relaxed), nil, &m))
 		return model.MdlRIExecuteAsync(e.th, m, 0)
 	})
 	prove("aclmdlRIExecuteAsync", "update-outstanding", func(e *env) *core.Error {
-		m, task := e.valueTask()
+		m, task := valueTask(e)
 		e.ok(model.MdlRITaskDisable(e.th, task))
 		err := model.MdlRIExecuteAsync(e.th, m, 0)
 		e.ok(model.MdlRIUpdate(e.th, m))
@@ -37,14 +37,14 @@ func runProofs() {
 		return err
 	})
 	prove("aclmdlRIExecuteAsync", "stream-of-other-context", func(e *env) *core.Error {
-		m := e.model()
+		m := emptyModel(e)
 		err := model.MdlRIExecuteAsync(e.th, m, e.foreign())
 		e.ok(model.MdlRIDestroy(e.th, m)) // nothing counts as queued
 		return err
 	})
 	behaves("aclmdlRIExecuteAsync", func(e *env) {
 		var ran int
-		m := e.capturing(func(s core.Handle) { e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { ran++ }, 0)) })
+		m := capturing(e, func(s core.Handle) { e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { ran++ }, 0)) })
 		s := e.stream()
 		for range 5 {
 			e.ok(model.MdlRIExecuteAsync(e.th, m, s))
@@ -52,8 +52,8 @@ func runProofs() {
 		e.ok(e.th.SynchronizeStream(s))
 		is(e, "functions called", ran, 5)
 		p := e.device(64)
-		bad := e.capturing(func(s core.Handle) { e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s)) })
-		e.failsOn(s, fault)
+		bad := capturing(e, func(s core.Handle) { e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s)) })
+		failsOn(e, s, fault)
 		e.want(e.th.SynchronizeStream(s), faultCode)
 		e.ok(memory.Free(e.th, p))
 		e.want(
@@ -68,11 +68,11 @@ func runProofs() {
 	)
 	prove("aclmdlRIDestroy", "still-captured", func(e *env) *core.Error {
 		var m core.Handle
-		e.ok(model.MdlRICaptureGetInfo(e.th, e.begin(relaxed), nil, &m))
+		e.ok(model.MdlRICaptureGetInfo(e.th, begin(e, relaxed), nil, &m))
 		return model.MdlRIDestroy(e.th, m)
 	})
 	prove("aclmdlRIDestroy", "still-running", func(e *env) *core.Error {
-		m, release := e.queued()
+		m, release := queuedModel(e)
 		err := model.MdlRIDestroy(e.th, m)
 		release()
 		e.ok(model.MdlRIDestroy(e.th, m))
@@ -85,12 +85,12 @@ func runProofs() {
 	)
 	prove("aclmdlRIAbort", "not-offered", func(e *env) *core.Error {
 		o := e.on(machine{product: "310"})
-		return model.MdlRIAbort(o.th, o.model())
+		return model.MdlRIAbort(o.th, emptyModel(o))
 	})
 	prove("aclrtSynchronizeStream", "execution-aborted", func(e *env) *core.Error {
 		var n core.Handle
 		e.ok(signal.CreateNotify(e.th, &n, 0))
-		m := e.capturing(func(s core.Handle) { e.ok(signal.WaitAndResetNotify(e.th, n, s, 0)) })
+		m := capturing(e, func(s core.Handle) { e.ok(signal.WaitAndResetNotify(e.th, n, s, 0)) })
 		s := e.stream()
 		e.ok(model.MdlRIExecuteAsync(e.th, m, s))
 		e.held(s)
@@ -110,7 +110,7 @@ func runProofs() {
 		return model.MdlRIGetName(th, m, 8, &make([]byte, 8)[0])
 	}))
 	prove("aclmdlRIGetName", "maxLen-too-small", func(e *env) *core.Error {
-		m := e.model()
+		m := emptyModel(e)
 		e.ok(model.MdlRISetName(e.th, m, cText("step")))
 		got := make([]byte, 8)
 		e.ok(model.MdlRIGetName(e.th, m, 5, &got[0]))
@@ -121,7 +121,7 @@ func runProofs() {
 		return core.Func[model.ModelFunc]{Key: key, Call: func(core.Addr) { *calls++ }}
 	}
 	prove("aclmdlRIDestroyRegisterCallback", "registered", func(e *env) *core.Error {
-		m, n := e.model(), 0
+		m, n := emptyModel(e), 0
 		e.ok(model.MdlRIDestroyRegisterCallback(e.th, m, called(e, &n, 1), 0))
 		e.ok(model.MdlRIDestroyRegisterCallback(e.th, m, called(e, &n, 2), 0))
 		err := model.MdlRIDestroyRegisterCallback(e.th, m, called(e, &n, 1), 5)
@@ -130,7 +130,7 @@ func runProofs() {
 		return err
 	})
 	prove("aclmdlRIDestroyUnregisterCallback", "not-registered", func(e *env) *core.Error {
-		m, n := e.model(), 0
+		m, n := emptyModel(e), 0
 		e.ok(model.MdlRIDestroyRegisterCallback(e.th, m, called(e, &n, 1), 0))
 		e.ok(model.MdlRIDestroyUnregisterCallback(e.th, m, called(e, &n, 1)))
 		err := model.MdlRIDestroyUnregisterCallback(e.th, m, called(e, &n, 1))
@@ -144,10 +144,11 @@ func runProofs() {
 		outside(func(th *core.Thread, m core.Handle) *core.Error { return model.MdlRIDebugPrint(th, m) }),
 	)
 	prove("aclmdlRIDebugJsonPrint", "model-of-other-context", func(e *env) *core.Error {
-		return model.MdlRIDebugJsonPrint(e.elsewhere(), e.model(), cText(filepath.Join(e.TempDir(), "model.json")), 0)
+		file := cText(filepath.Join(e.TempDir(), "model.json"))
+		return model.MdlRIDebugJsonPrint(e.elsewhere(), emptyModel(e), file, 0)
 	})
 	prove("aclmdlRIDebugJsonPrint", "not-writable", func(e *env) *core.Error {
-		m, _ := e.copyTask()
+		m, _ := copyTask(e)
 		path := filepath.Join(e.TempDir(), "model.json")
 		e.ok(model.MdlRIDebugJsonPrint(e.th, m, cText(path), 0))
 		got, err := os.ReadFile(path)
@@ -167,7 +168,7 @@ func changeProofs() {
 	prove("aclmdlRIGetStreams", "too-many-streams", func(e *env) *core.Error {
 		var n uint32
 		var list [2]core.Handle
-		return model.MdlRIGetStreams(e.th, e.model(), &list[0], &n)
+		return model.MdlRIGetStreams(e.th, emptyModel(e), &list[0], &n)
 	})
 	prove("aclmdlRIGetTasksByStream", "stream-of-no-model", func(e *env) *core.Error {
 		var n uint32
@@ -175,12 +176,12 @@ func changeProofs() {
 	})
 	prove("aclmdlRIGetTasksByStream", "too-many-tasks", func(e *env) *core.Error {
 		p := e.device(64)
-		m := e.capturing(func(s core.Handle) {
+		m := capturing(e, func(s core.Handle) {
 			for range 3 {
 				e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s))
 			}
 		})
-		is(e, "tasks", len(e.tasksOf(m)), 3)
+		is(e, "tasks", len(tasksOf(e, m)), 3)
 		n := uint32(1)
 		var s core.Handle
 		e.ok(model.MdlRIGetStreams(e.th, m, &s, &n))
@@ -192,7 +193,7 @@ func changeProofs() {
 		return model.MdlRIGetTasksByStream(e.th, s, &list[0], &n)
 	})
 	prove("aclmdlRITaskGetSeqId", "task-of-no-model", func(e *env) *core.Error {
-		m, task := e.copyTask()
+		m, task := copyTask(e)
 		var id uint32
 		e.ok(model.MdlRITaskGetSeqId(e.th, task, &id))
 		is(e, "place", id, uint32(0))
@@ -200,12 +201,12 @@ func changeProofs() {
 		return model.MdlRITaskGetSeqId(e.th, task, &id)
 	})
 	prove("aclmdlRITaskGetParams", "task-default", func(e *env) *core.Error {
-		_, task := e.valueTask()
+		_, task := valueTask(e)
 		var p abi.MdlRITaskParams
 		e.ok(model.MdlRITaskGetParams(e.th, task, &p))
 		is(e, "type", p.Type, abi.ModelRiTaskValueWrite)
 		is(e, "value", p.Union.ValueWriteTaskParams().Value, uint64(1))
-		_, task = e.copyTask()
+		_, task = copyTask(e)
 		return model.MdlRITaskGetParams(e.th, task, &p)
 	})
 	write := func(e *env, addr core.Addr) *abi.MdlRITaskParams {
@@ -220,14 +221,14 @@ func changeProofs() {
 		func(e *env) *core.Error { return model.MdlRITaskSetParams(e.th, garbage, write(e, 8)) },
 	)
 	prove("aclmdlRITaskSetParams", "not-changeable", func(e *env) *core.Error {
-		m, release := e.queued()
-		err := model.MdlRITaskSetParams(e.th, e.tasksOf(m)[0], write(e, e.device(64)))
+		m, release := queuedModel(e)
+		err := model.MdlRITaskSetParams(e.th, tasksOf(e, m)[0], write(e, e.device(64)))
 		release()
 		return err
 	})
 	spoiled := func(change func(e *env, task core.Handle) *core.Error) func(e *env) *core.Error {
 		return func(e *env) *core.Error {
-			m, task := e.valueTask()
+			m, task := valueTask(e)
 			err := change(e, task)
 			e.want(model.MdlRIExecuteAsync(e.th, m, 0), abi.ErrRTModelExecute)
 			e.want(model.MdlRITaskDisable(e.th, task), abi.ErrRTModelUpdateFailed)
@@ -242,7 +243,7 @@ func changeProofs() {
 	}))
 	kernelSpoils := func(change func(p *abi.MdlRITaskParams, k *abi.MdlRIKernelTaskParams)) func(e *env) *core.Error {
 		return func(e *env) *core.Error {
-			m, task := e.kernelTask()
+			m, task := kernelTask(e)
 			var p abi.MdlRITaskParams
 			e.ok(model.MdlRITaskGetParams(e.th, task, &p))
 			change(&p, p.Union.KernelTaskParams())
@@ -264,7 +265,7 @@ func changeProofs() {
 			k.ArgsSize = 0
 		}))
 	prove("aclmdlRITaskSetParams", "value-task-default", func(e *env) *core.Error {
-		_, task := e.copyTask()
+		_, task := copyTask(e)
 		return model.MdlRITaskSetParams(e.th, task, write(e, e.device(64)))
 	})
 	prove("aclmdlRITaskSetParams", "value-group", spoiled(func(e *env, task core.Handle) *core.Error {
@@ -278,7 +279,7 @@ func changeProofs() {
 		return model.MdlRITaskSetParams(e.th, task, p)
 	}))
 	behaves("aclmdlRITaskSetParams", func(e *env) {
-		m, task := e.valueTask()
+		m, task := valueTask(e)
 		p := e.device(64)
 		e.ok(model.MdlRITaskSetParams(e.th, task, write(e, p)))
 		e.ok(model.MdlRIUpdate(e.th, m))
@@ -292,18 +293,20 @@ func changeProofs() {
 		return model.MdlRITaskDisable(e.th, garbage)
 	})
 	prove("aclmdlRITaskDisable", "not-changeable", func(e *env) *core.Error {
-		m, release := e.queued()
-		err := model.MdlRITaskDisable(e.th, e.tasksOf(m)[0])
+		m, release := queuedModel(e)
+		err := model.MdlRITaskDisable(e.th, tasksOf(e, m)[0])
 		release()
 		return err
 	})
 	prove("aclmdlRITaskDisable", "task-default", func(e *env) *core.Error {
-		_, task := e.copyTask()
+		_, task := copyTask(e)
 		return model.MdlRITaskDisable(e.th, task)
 	})
-	prove("aclmdlRIUpdate", "nothing-changed", func(e *env) *core.Error { return model.MdlRIUpdate(e.th, e.model()) })
+	prove("aclmdlRIUpdate", "nothing-changed", func(e *env) *core.Error {
+		return model.MdlRIUpdate(e.th, emptyModel(e))
+	})
 	prove("aclmdlRIUpdate", "not-updatable", func(e *env) *core.Error {
-		m, task := e.valueTask()
+		m, task := valueTask(e)
 		e.want(model.MdlRITaskSetParams(e.th, task, &abi.MdlRITaskParams{}), abi.ErrRTParamInvalid)
 		return model.MdlRIUpdate(e.th, m)
 	})

@@ -21,7 +21,7 @@ const (
 )
 
 // begin captures a stream of its own.
-func (e *env) begin(mode abi.MdlRICaptureMode) core.Handle {
+func begin(e *env, mode abi.MdlRICaptureMode) core.Handle {
 	e.Helper()
 	s := e.stream()
 	e.ok(model.MdlRICaptureBegin(e.th, s, mode))
@@ -29,33 +29,33 @@ func (e *env) begin(mode abi.MdlRICaptureMode) core.Handle {
 }
 
 // endsIn ends a capture and returns the model.
-func (e *env) endsIn(s core.Handle) (m core.Handle) {
+func endsIn(e *env, s core.Handle) (m core.Handle) {
 	e.Helper()
 	e.ok(model.MdlRICaptureEnd(e.th, s, &m))
 	return m
 }
 
 // capturing captures what f submits.
-func (e *env) capturing(f func(s core.Handle)) core.Handle {
+func capturing(e *env, f func(s core.Handle)) core.Handle {
 	e.Helper()
-	s := e.begin(relaxed)
+	s := begin(e, relaxed)
 	f(s)
-	return e.endsIn(s)
+	return endsIn(e, s)
 }
 
 // joined is a capture with a second stream that has joined it.
-func (e *env) joined() (first, second, ev core.Handle) {
+func joined(e *env) (first, second, ev core.Handle) {
 	e.Helper()
-	first, second, ev = e.begin(relaxed), e.stream(), e.exWith(abi.EventSync)
+	first, second, ev = begin(e, relaxed), e.stream(), exWith(e, abi.EventSync)
 	e.ok(e.th.RecordEvent(ev, first))
 	e.ok(e.th.StreamWaitEvent(second, ev))
 	return first, second, ev
 }
 
 // broken is an invalid capture: another one was brought together with it.
-func (e *env) broken() core.Handle {
+func broken(e *env) core.Handle {
 	e.Helper()
-	one, other, ev := e.begin(relaxed), e.begin(relaxed), e.exWith(abi.EventSync)
+	one, other, ev := begin(e, relaxed), begin(e, relaxed), exWith(e, abi.EventSync)
 	e.ok(e.th.RecordEvent(ev, one))
 	e.want(e.th.StreamWaitEvent(other, ev), abi.ErrStreamCaptureConflict)
 	var m core.Handle
@@ -64,60 +64,60 @@ func (e *env) broken() core.Handle {
 }
 
 // withFlags is a stream of a kind.
-func (e *env) withFlags(flags uint32) (s core.Handle) {
+func withFlags(e *env, flags uint32) (s core.Handle) {
 	e.Helper()
 	e.ok(e.th.CreateStreamWithConfig(&s, 0, flags))
 	return s
 }
 
 // defaultStream is the default stream by its own handle.
-func (e *env) defaultStream() (s core.Handle) {
+func defaultStream(e *env) (s core.Handle) {
 	e.Helper()
 	e.ok(e.th.CtxGetCurrentDefaultStream(&s))
 	return s
 }
 
-// queued is a model with an execution that does not begin until release is called.
-func (e *env) queued() (m core.Handle, release func()) {
+// queuedModel is a model with an execution that does not begin until release is called.
+func queuedModel(e *env) (m core.Handle, release func()) {
 	e.Helper()
-	m = e.capturing(func(s core.Handle) { e.ok(signal.ValueWrite(e.th, e.device(64), 1, 0, s)) })
+	m = capturing(e, func(s core.Handle) { e.ok(signal.ValueWrite(e.th, e.device(64), 1, 0, s)) })
 	s, free := e.busy()
 	e.ok(model.MdlRIExecuteAsync(e.th, m, s))
 	return m, func() { free(); e.ok(e.th.SynchronizeStream(s)) }
 }
 
 // valueTask is a model with one value write, and its task.
-func (e *env) valueTask() (m, task core.Handle) {
+func valueTask(e *env) (m, task core.Handle) {
 	e.Helper()
-	m = e.capturing(func(s core.Handle) { e.ok(signal.ValueWrite(e.th, e.device(64), 1, 0, s)) })
-	return m, e.tasksOf(m)[0]
+	m = capturing(e, func(s core.Handle) { e.ok(signal.ValueWrite(e.th, e.device(64), 1, 0, s)) })
+	return m, tasksOf(e, m)[0]
 }
 
 // kernelTask is a model with one kernel, and that task.
-func (e *env) kernelTask() (m, task core.Handle) {
+func kernelTask(e *env) (m, task core.Handle) {
 	e.Helper()
 	f, p := e.kernel("times"), e.words(1, 1)
-	m = e.capturing(func(s core.Handle) { e.launchTimes(f, p, s) })
-	return m, e.tasksOf(m)[0]
+	m = capturing(e, func(s core.Handle) { launchTimes(e, f, p, s) })
+	return m, tasksOf(e, m)[0]
 }
 
 // launchTimes launches a kernel that multiplies one word by 3.
-func (e *env) launchTimes(f core.Handle, p core.Addr, s core.Handle) {
+func launchTimes(e *env, f core.Handle, p core.Addr, s core.Handle) {
 	e.Helper()
 	args := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(p)), 1)
 	e.ok(launch.LaunchKernelWithHostArgs(e.th, f, 1, s, nil, core.AddrOf(args), uint64(len(args)), nil, 0))
 }
 
 // copyTask is a model with one copy, and its task.
-func (e *env) copyTask() (m, task core.Handle) {
+func copyTask(e *env) (m, task core.Handle) {
 	e.Helper()
 	dst, src := e.device(64), e.pinned(64)
-	m = e.capturing(func(s core.Handle) { e.ok(transfer.MemcpyAsync(e.th, dst, 64, src, 64, h2d, s)) })
-	return m, e.tasksOf(m)[0]
+	m = capturing(e, func(s core.Handle) { e.ok(transfer.MemcpyAsync(e.th, dst, 64, src, 64, h2d, s)) })
+	return m, tasksOf(e, m)[0]
 }
 
 // tasksOf are the tasks of the first stream of a model.
-func (e *env) tasksOf(m core.Handle) []core.Handle {
+func tasksOf(e *env, m core.Handle) []core.Handle {
 	e.Helper()
 	var n uint32
 	e.ok(model.MdlRIGetStreams(e.th, m, nil, &n))
@@ -130,7 +130,7 @@ func (e *env) tasksOf(m core.Handle) []core.Handle {
 }
 
 // copies are the synchronous copies and fills that a capture may refuse.
-func (e *env) copies(th *core.Thread) map[string]func() *core.Error {
+func copies(e *env, th *core.Thread) map[string]func() *core.Error {
 	dev, host := e.device(4096), e.pinned(4096)
 	return map[string]func() *core.Error{
 		"aclrtMemcpy":     func() *core.Error { return transfer.Memcpy(th, dev, 64, host, 64, h2d) },
@@ -144,8 +144,8 @@ func (e *env) copies(th *core.Thread) map[string]func() *core.Error {
 func refusedBy(name string) func(e *env) *core.Error {
 	return func(e *env) *core.Error {
 		exchange := func(th *core.Thread, mode abi.MdlRICaptureMode) { e.ok(th.MdlRICaptureThreadExchangeMode(&mode)) }
-		own, other := e.copies(e.th)[name], e.sibling()
-		others := e.copies(other)[name]
+		own, other := copies(e, e.th)[name], e.sibling()
+		others := copies(e, other)[name]
 		e.ok(own())
 		for _, tt := range []struct {
 			mode                  abi.MdlRICaptureMode
@@ -156,7 +156,7 @@ func refusedBy(name string) func(e *env) *core.Error {
 			{threadLocal, true, false, true, false},
 			{relaxed, false, false, false, false},
 		} {
-			s := e.begin(tt.mode)
+			s := begin(e, tt.mode)
 			for _, as := range []struct {
 				exchanged   abi.MdlRICaptureMode
 				own, others bool
@@ -168,13 +168,13 @@ func refusedBy(name string) func(e *env) *core.Error {
 			}
 			exchange(e.th, global)
 			exchange(other, global)
-			e.ok(model.MdlRIDestroy(e.th, e.endsIn(s))) // it was not broken
+			e.ok(model.MdlRIDestroy(e.th, endsIn(e, s))) // it was not broken
 		}
 		e.ok(own())
 		e.ok(others())
-		s := e.begin(global)
+		s := begin(e, global)
 		err := own()
-		e.ok(model.MdlRIDestroy(e.th, e.endsIn(s)))
+		e.ok(model.MdlRIDestroy(e.th, endsIn(e, s)))
 		return err
 	}
 }
@@ -183,23 +183,23 @@ func refusedBy(name string) func(e *env) *core.Error {
 // bound to a model copies them at once, and the model does not.
 func onlyCaptured(upload func(e *env, dst, src core.Addr, s core.Handle) *core.Error) func(e *env) *core.Error {
 	return func(e *env) *core.Error {
-		dst, src, m := e.device(64), e.pageable(64), e.manual()
+		dst, src, m := e.device(64), e.pageable(64), manual(e)
 		e.write(src, noise(64, 1))
-		s := e.onto(m, 0)
+		s := onto(e, m, 0)
 		e.ok(upload(e, dst, src, s))
 		e.holds(dst, noise(64, 1))
-		e.ends(m, s)
+		ends(e, m, s)
 		e.write(src, noise(64, 2))
 		e.ok(model.MdlRIExecute(e.th, m, -1))
 		e.holds(dst, noise(64, 1))
-		return upload(e, e.device(64), src, e.begin(relaxed))
+		return upload(e, e.device(64), src, begin(e, relaxed))
 	}
 }
 
 // outside is a call of another thread in another context.
 func outside(call func(th *core.Thread, m core.Handle) *core.Error) func(e *env) *core.Error {
 	return func(e *env) *core.Error {
-		m := e.model()
+		m := emptyModel(e)
 		err := call(e.elsewhere(), m)
 		e.ok(call(e.th, m))
 		return err
@@ -216,7 +216,7 @@ func init() {
 			return transfer.MemcpyAsync(e.th, dst, 64, src, 64, h2d, s)
 		}))
 	prove("aclrtMemcpyAsync", "pageable-capture-forbids", func(e *env) *core.Error {
-		e.begin(global)
+		begin(e, global)
 		dst, src := e.device(64), e.pageable(64)
 		e.ok(
 			transfer.MemcpyAsync(e.th, dst, 64, e.pinned(64), 64, h2d, e.stream()),
@@ -228,36 +228,36 @@ func init() {
 			return transfer.Memcpy2dAsync(e.th, dst, 8, src, 8, 8, 8, h2d, s)
 		}))
 	prove("aclrtMemcpy2dAsync", "pageable-capture-forbids", func(e *env) *core.Error {
-		e.begin(global)
+		begin(e, global)
 		return transfer.Memcpy2dAsync(e.th, e.device(64), 8, e.pageable(64), 8, 8, 8, h2d, e.stream())
 	})
 	prove("aclrtMemcpyBatchAsync", "pageable-capture-forbids", func(e *env) *core.Error {
 		a := newBatch(e, unreg, dev, 64)
-		a.stream = e.begin(global)
+		a.stream = begin(e, global)
 		return batchAsync(e, a)
 	})
 	prove("aclrtSynchronizeDevice", "stream-captured", func(e *env) *core.Error {
-		e.begin(relaxed)
+		begin(e, relaxed)
 		return e.th.SynchronizeDevice()
 	})
 	prove(
 		"aclrtSynchronizeDeviceWithTimeout",
 		"stream-captured",
-		func(e *env) *core.Error { e.begin(relaxed); return e.th.SynchronizeDeviceWithTimeout(10) },
+		func(e *env) *core.Error { begin(e, relaxed); return e.th.SynchronizeDeviceWithTimeout(10) },
 	)
 
 	prove("aclrtStreamWaitEvent", "flags-forbid-capture", func(e *env) *core.Error {
-		ev := e.exWith(abi.EventSync)
-		e.ok(e.th.RecordEvent(ev, e.begin(relaxed)))
-		return e.th.StreamWaitEvent(e.withFlags(abi.StreamCpuSchedule), ev)
+		ev := exWith(e, abi.EventSync)
+		e.ok(e.th.RecordEvent(ev, begin(e, relaxed)))
+		return e.th.StreamWaitEvent(withFlags(e, abi.StreamCpuSchedule), ev)
 	})
 	prove("aclrtStreamWaitEvent", "pulls-default-stream", func(e *env) *core.Error {
-		ev := e.exWith(abi.EventSync)
-		e.ok(e.th.RecordEvent(ev, e.begin(relaxed)))
+		ev := exWith(e, abi.EventSync)
+		e.ok(e.th.RecordEvent(ev, begin(e, relaxed)))
 		return e.th.StreamWaitEvent(0, ev)
 	})
 	prove("aclrtStreamWaitEvent", "pulls-other-capture", func(e *env) *core.Error {
-		one, other, ev := e.begin(relaxed), e.begin(relaxed), e.exWith(abi.EventSync)
+		one, other, ev := begin(e, relaxed), begin(e, relaxed), exWith(e, abi.EventSync)
 		e.ok(e.th.RecordEvent(ev, one))
 		err := e.th.StreamWaitEvent(other, ev)
 		var m core.Handle
@@ -266,12 +266,12 @@ func init() {
 		return err
 	})
 	prove("aclrtStreamWaitEvent", "pulls-into-invalidated", func(e *env) *core.Error {
-		one, ev := e.broken(), e.exWith(abi.EventSync)
+		one, ev := broken(e), exWith(e, abi.EventSync)
 		e.ok(e.th.RecordEvent(ev, one))
 		return e.th.StreamWaitEvent(e.stream(), ev)
 	})
 	prove("aclrtStreamWaitEvent", "pulls-stream", func(e *env) *core.Error {
-		first, second, ev := e.joined()
+		first, second, ev := joined(e)
 		var status abi.MdlRICaptureStatus
 		var one, other core.Handle
 		e.ok(model.MdlRICaptureGetInfo(e.th, second, &status, &other))
@@ -282,15 +282,15 @@ func init() {
 		return e.th.StreamWaitEvent(first, ev)
 	})
 	prove("aclrtStreamWaitEvent", "event-not-ex", func(e *env) *core.Error {
-		return e.th.StreamWaitEvent(e.begin(relaxed), e.stateEvent(evSync))
+		return e.th.StreamWaitEvent(begin(e, relaxed), e.stateEvent(evSync))
 	})
 	prove("aclrtStreamWaitEvent", "recorded-outside", func(e *env) *core.Error {
-		s, ev := e.begin(relaxed), e.exWith(abi.EventSync)
+		s, ev := begin(e, relaxed), exWith(e, abi.EventSync)
 		e.ok(e.th.StreamWaitEvent(s, ev)) // never recorded: nothing is captured
 		out := e.stream()
 		e.ok(e.th.RecordEvent(ev, out))
 		err := e.th.StreamWaitEvent(s, ev)
-		is(e, "tasks", len(e.tasksOf(e.endsIn(s))), 0)
+		is(e, "tasks", len(tasksOf(e, endsIn(e, s))), 0)
 		return err
 	})
 
@@ -302,17 +302,17 @@ func init() {
 
 func captureProofs() {
 	prove("aclmdlRICaptureBegin", "flags-forbid-capture", func(e *env) *core.Error {
-		e.ok(model.MdlRICaptureBegin(e.th, e.withFlags(abi.StreamPersistent), relaxed))
+		e.ok(model.MdlRICaptureBegin(e.th, withFlags(e, abi.StreamPersistent), relaxed))
 		o := e.on(machine{product: "950"})
-		o.want(model.MdlRICaptureBegin(o.th, o.withFlags(abi.StreamPersistent), relaxed), abi.ErrRTInternalError)
-		return model.MdlRICaptureBegin(e.th, e.withFlags(abi.StreamCpuSchedule), relaxed)
+		o.want(model.MdlRICaptureBegin(o.th, withFlags(o, abi.StreamPersistent), relaxed), abi.ErrRTInternalError)
+		return model.MdlRICaptureBegin(e.th, withFlags(e, abi.StreamCpuSchedule), relaxed)
 	})
 	prove("aclmdlRICaptureBegin", "no-stream-left", func(e *env) *core.Error {
 		e = e.on(machine{product: "310P"})
 		s := e.stream()
 		capture := func() (m core.Handle) {
 			e.ok(model.MdlRICaptureBegin(e.th, s, relaxed))
-			return e.endsIn(s)
+			return endsIn(e, s)
 		}
 		var m core.Handle
 		var left uint32
@@ -331,12 +331,12 @@ func captureProofs() {
 	prove(
 		"aclmdlRICaptureBegin",
 		"default-stream",
-		func(e *env) *core.Error { return model.MdlRICaptureBegin(e.th, e.defaultStream(), relaxed) },
+		func(e *env) *core.Error { return model.MdlRICaptureBegin(e.th, defaultStream(e), relaxed) },
 	)
 	behaves("aclmdlRICaptureBegin", func(e *env) {
 		dst, src := e.device(64), e.pinned(64)
 		bytes(src, 64)[0] = 7
-		m := e.capturing(func(s core.Handle) { e.ok(transfer.MemcpyAsync(e.th, dst, 64, src, 64, h2d, s)) })
+		m := capturing(e, func(s core.Handle) { e.ok(transfer.MemcpyAsync(e.th, dst, 64, src, 64, h2d, s)) })
 		back := e.pinned(64)
 		e.ok(transfer.Memcpy(e.th, back, 64, dst, 64, abi.MemcpyDeviceToHost))
 		is(e, "before it is executed", bytes(back, 64)[0], byte(0))
@@ -351,44 +351,44 @@ func captureProofs() {
 	})
 	prove("aclmdlRICaptureEnd", "flags-forbid-capture", func(e *env) *core.Error {
 		var m core.Handle
-		return model.MdlRICaptureEnd(e.th, e.withFlags(abi.StreamCpuSchedule), &m)
+		return model.MdlRICaptureEnd(e.th, withFlags(e, abi.StreamCpuSchedule), &m)
 	})
 	prove("aclmdlRICaptureEnd", "modelRI-null", func(e *env) *core.Error {
-		s := e.begin(relaxed)
+		s := begin(e, relaxed)
 		err := model.MdlRICaptureEnd(e.th, s, nil)
-		e.endsIn(s) // it went on
+		endsIn(e, s) // it went on
 		return err
 	})
 	prove("aclmdlRICaptureEnd", "default-stream", func(e *env) *core.Error {
 		var m core.Handle
-		return model.MdlRICaptureEnd(e.th, e.defaultStream(), &m)
+		return model.MdlRICaptureEnd(e.th, defaultStream(e), &m)
 	})
 	prove("aclmdlRICaptureEnd", "not-the-origin", func(e *env) *core.Error {
-		first, second, ev := e.joined()
+		first, second, ev := joined(e)
 		m := garbage
 		err := model.MdlRICaptureEnd(e.th, second, &m)
 		is(e, "model", m, core.Handle(0))
 		e.ok(e.th.RecordEvent(ev, second))
 		e.ok(e.th.StreamWaitEvent(first, ev))
-		e.endsIn(first)
+		endsIn(e, first)
 		return err
 	})
 	prove("aclmdlRICaptureEnd", "other-thread", func(e *env) *core.Error {
-		s := e.begin(relaxed)
+		s := begin(e, relaxed)
 		var m core.Handle
 		e.ok(model.MdlRICaptureEnd(e.sibling(), s, &m)) // a relaxed one may be
-		s = e.begin(global)
+		s = begin(e, global)
 		e.ok(model.MdlRICaptureGetInfo(e.th, s, nil, &m))
 		kept := m
 		err := model.MdlRICaptureEnd(e.sibling(), s, &m)
 		e.want(model.MdlRIExecuteAsync(e.th, kept, 0), abi.ErrRTModelCaptured)
 		e.ok(model.MdlRIDestroy(e.th, kept)) // all that one can do with it
 		e.ok(e.th.DestroyStream(s))          // the capture is over
-		e.ok(e.copies(e.th)["aclrtMemcpy"]())
+		e.ok(copies(e, e.th)["aclrtMemcpy"]())
 		return err
 	})
 	prove("aclmdlRICaptureEnd", "invalidated", func(e *env) *core.Error {
-		s := e.broken()
+		s := broken(e)
 		var status abi.MdlRICaptureStatus
 		e.ok(model.MdlRICaptureGetInfo(e.th, s, &status, nil))
 		is(e, "status of a stream whose capture is invalid", status, abi.ModelRiCaptureStatusActive)
@@ -401,35 +401,35 @@ func captureProofs() {
 		return err
 	})
 	prove("aclmdlRICaptureEnd", "group-open", func(e *env) *core.Error {
-		s := e.begin(relaxed)
+		s := begin(e, relaxed)
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
 		var m core.Handle
 		err := model.MdlRICaptureEnd(e.th, s, &m)
 		e.ok(model.MdlRICaptureBegin(e.th, s, relaxed)) // the group went with the capture
 		e.want(model.MdlRICaptureTaskGrpEnd(e.th, s, &m), abi.ErrStreamTaskGroupStatus)
-		e.endsIn(s)
+		endsIn(e, s)
 		return err
 	})
 	prove("aclmdlRICaptureEnd", "last-not-record", func(e *env) *core.Error {
-		first, second, ev := e.joined()
+		first, second, ev := joined(e)
 		e.ok(e.th.RecordEvent(ev, second))
 		e.ok(e.th.StreamWaitEvent(first, ev))
 		e.ok(transfer.MemsetAsync(e.th, e.device(64), 64, 1, 64, second)) // after the last record
 		var m core.Handle
 		err := model.MdlRICaptureEnd(e.th, first, &m)
-		only, _, _ := e.joined() // a stream that only waited
+		only, _, _ := joined(e) // a stream that only waited
 		e.want(model.MdlRICaptureEnd(e.th, only, &m), abi.ErrRTStreamUnjoined)
 		return err
 	})
 	prove("aclmdlRICaptureEnd", "last-not-awaited", func(e *env) *core.Error {
-		first, second, ev := e.joined()
+		first, second, ev := joined(e)
 		e.ok(e.th.RecordEvent(ev, second))
 		var m core.Handle
 		return model.MdlRICaptureEnd(e.th, first, &m)
 	})
 	behaves("aclmdlRICaptureEnd", func(e *env) {
-		s := e.begin(relaxed)
-		m := e.endsIn(s) // nothing was captured, which is fine
+		s := begin(e, relaxed)
+		m := endsIn(e, s) // nothing was captured, which is fine
 		e.ok(e.th.DestroyStream(s))
 		e.ok(model.MdlRIExecuteAsync(e.th, m, 0))
 		e.ok(e.th.SynchronizeStream(0))
@@ -438,12 +438,12 @@ func captureProofs() {
 
 func groupProofs() {
 	prove("aclmdlRICaptureTaskGrpBegin", "group-open", func(e *env) *core.Error {
-		s := e.begin(relaxed)
+		s := begin(e, relaxed)
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
 		return model.MdlRICaptureTaskGrpBegin(e.th, s)
 	})
 	prove("aclmdlRICaptureTaskGrpBegin", "group-open-elsewhere", func(e *env) *core.Error {
-		first, second, _ := e.joined()
+		first, second, _ := joined(e)
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, first))
 		err := model.MdlRICaptureTaskGrpBegin(e.th, second)
 		var m core.Handle
@@ -452,30 +452,30 @@ func groupProofs() {
 	})
 	prove("aclmdlRICaptureTaskGrpEnd", "no-group", func(e *env) *core.Error {
 		var g core.Handle
-		return model.MdlRICaptureTaskGrpEnd(e.th, e.begin(relaxed), &g)
+		return model.MdlRICaptureTaskGrpEnd(e.th, begin(e, relaxed), &g)
 	})
 	prove("aclmdlRICaptureTaskGrpEnd", "task-not-offered", func(e *env) *core.Error {
-		s := e.begin(relaxed)
+		s := begin(e, relaxed)
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
 		e.want(transfer.MemsetAsync(e.th, e.device(64), 64, 1, 64, s), abi.ErrRTTaskTypeNotSupport)
 		var g core.Handle
 		return model.MdlRICaptureTaskGrpEnd(e.th, s, &g)
 	})
 	prove("aclmdlRICaptureTaskGrpEnd", "group-broken", func(e *env) *core.Error {
-		first, second, _ := e.joined()
+		first, second, _ := joined(e)
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, first))
 		e.want(transfer.MemsetAsync(e.th, e.device(64), 64, 1, 64, second), abi.ErrStreamTaskGroupIntr)
 		var g core.Handle
 		return model.MdlRICaptureTaskGrpEnd(e.th, first, &g)
 	})
 	prove("aclmdlRICaptureTaskGrpEnd", "invalidated", func(e *env) *core.Error {
-		s := e.broken()
+		s := broken(e)
 		e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
 		var g core.Handle
 		return model.MdlRICaptureTaskGrpEnd(e.th, s, &g)
 	})
 	group := func(e *env) (g core.Handle) {
-		e.capturing(func(s core.Handle) {
+		capturing(e, func(s core.Handle) {
 			e.ok(model.MdlRICaptureTaskGrpBegin(e.th, s))
 			e.ok(model.MdlRICaptureTaskGrpEnd(e.th, s, &g))
 		})

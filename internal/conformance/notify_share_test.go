@@ -15,7 +15,7 @@ import (
 const openToAll = abi.NotifyExportFlagDisablePidValidation
 
 // withoutSharing runs f for products whose notifies stay in their process.
-func (e *env) withoutSharing(f func(o *env) *core.Error) *core.Error {
+func withoutSharing(e *env, f func(o *env) *core.Error) *core.Error {
 	e.Helper()
 	return f(e.on(machine{product: "310B"}))
 }
@@ -30,28 +30,28 @@ func init() {
 func proveExport() {
 	var k key
 	prove("aclrtNotifyGetExportKey", "exported-already", func(e *env) *core.Error {
-		n := e.notify()
-		imported := e.imports(e.export(n, openToAll))
+		n := notify(e)
+		imported := imports(e, export(e, n, openToAll))
 		e.want(signal.NotifyGetExportKey(e.th, imported, &k[0], 65, openToAll), abi.ErrRTInternalError)
 		return signal.NotifyGetExportKey(e.th, n, &k[0], 1, openToAll)
 	})
 	prove("aclrtNotifyGetExportKey", "driver-refuses", func(e *env) (err *core.Error) {
-		n := e.notify()
+		n := notify(e)
 		for _, length := range []uint64{1, 16, 64, 1<<32 + 64} {
 			err = signal.NotifyGetExportKey(e.th, n, &k[0], length, 0)
 			e.want(err, abi.ErrRTParamInvalid)
 		}
-		e.export(n, 0) // it was not exported
+		export(e, n, 0) // it was not exported
 		return err
 	})
 	behaves("aclrtNotifyGetExportKey", func(e *env) {
-		n := e.notify()
+		n := notify(e)
 		var wide [100]byte
 		e.ok(signal.NotifyGetExportKey(e.stranger(), n, &wide[0], uint64(len(wide)), openToAll)) // without a context
 		if text, rest, _ := strings.Cut(string(wide[:]), "\x00"); len(text) > 64 || strings.Trim(rest, "\x00") != "" {
 			e.Errorf("the key is %q", wide)
 		}
-		other := e.export(e.notify(), openToAll)
+		other := export(e, notify(e), openToAll)
 		if other == key(wide[:65]) {
 			e.Error("two notifies have one key")
 		}
@@ -61,9 +61,9 @@ func proveExport() {
 func proveWhiteList() {
 	pid := func() *int32 { p := self; return &p }
 	prove("aclrtNotifySetImportPid", "not-exported", func(e *env) *core.Error {
-		n := e.notify()
+		n := notify(e)
 		e.want(e.blames("notify", signal.NotifySetImportPid(e.th, n, pid(), 1)), abi.ErrRTParamInvalid) // not exported
-		imported := e.imports(e.export(n, openToAll))
+		imported := imports(e, export(e, n, openToAll))
 		e.want(e.blames("notify", signal.NotifySetImportPid(e.th, imported, pid(), 1)), abi.ErrRTParamInvalid)
 		nobody := []int32{self, math.MaxInt32}
 		err := e.blames("pid", signal.NotifySetImportPid(e.th, n, &nobody[0], 2))
@@ -71,13 +71,13 @@ func proveWhiteList() {
 		return err
 	})
 	behaves("aclrtNotifySetImportPid", func(e *env) {
-		n := e.notify()
-		k := e.export(n, abi.NotifyExportFlagDefault)
+		n := notify(e)
+		k := export(e, n, abi.NotifyExportFlagDefault)
 		var h core.Handle
 		e.want(signal.NotifyImportByKey(e.th, &h, &k[0], 0), abi.ErrRTNoPermission)
 		e.ok(signal.NotifySetImportPid(e.th, n, pid(), 1))
-		e.set(e.imports(k), 0)
-		e.waitFor(n, 0)
+		set(e, imports(e, k), 0)
+		waitFor(e, n, 0)
 		e.passes(0)
 	})
 }
@@ -85,15 +85,15 @@ func proveWhiteList() {
 func proveImport() {
 	text := func(s string) *byte { return &append([]byte(s), 0)[0] }
 	prove("aclrtNotifyImportByKey", "key-unknown", func(e *env) *core.Error {
-		n := e.notify()
-		k := e.export(n, openToAll)
+		n := notify(e)
+		k := export(e, n, openToAll)
 		h := garbage
 		guessed := k
 		guessed[20] ^= 1
 		for _, bad := range []string{"", "x", strings.Repeat("k", 64), strings.Repeat("k", 500), string(guessed[:])} {
 			e.want(signal.NotifyImportByKey(e.th, &h, text(bad), 0), abi.ErrRTParamInvalid)
 		}
-		closed := e.export(e.notify(), 0)
+		closed := export(e, notify(e), 0)
 		e.want(signal.NotifyImportByKey(e.th, &h, &closed[0], 0), abi.ErrRTNoPermission) // not on the white list
 		e.ok(signal.DestroyNotify(e.th, n))
 		err := signal.NotifyImportByKey(e.th, &h, &k[0], 0) // the key went with the notify
@@ -108,18 +108,18 @@ func proveImport() {
 
 // importedNotify is what an imported notify does: it is the exporter's, under another handle.
 func importedNotify(e *env) {
-	n := e.notify()
-	e.set(n, 0) // what was recorded before the export counts
+	n := notify(e)
+	set(e, n, 0) // what was recorded before the export counts
 	e.ok(e.th.SynchronizeStream(0))
-	k := e.export(n, openToAll)
-	a, b := e.imports(k), e.imports(k)
-	e.waitFor(a, 0)
+	k := export(e, n, openToAll)
+	a, b := imports(e, k), imports(e, k)
+	waitFor(e, a, 0)
 	e.passes(0)
 	s := e.stream()
 	for _, pair := range [][2]core.Handle{{n, a}, {a, n}, {a, b}} {
-		e.waitFor(pair[0], s)
+		waitFor(e, pair[0], s)
 		e.held(s)
-		e.set(pair[1], 0)
+		set(e, pair[1], 0)
 		e.passes(s)
 	}
 	var id, same uint32
@@ -128,18 +128,18 @@ func importedNotify(e *env) {
 	if id != same {
 		e.Errorf("ids %d and %d", id, same)
 	}
-	e.waitFor(a, s)
+	waitFor(e, a, s)
 	e.ok(signal.DestroyNotify(e.th, n)) // importers keep it
 	e.held(s)
-	e.set(b, 0)
+	set(e, b, 0)
 	e.passes(s)
 	e.ok(signal.DestroyNotify(e.th, a))
-	e.set(b, 0)
-	e.waitFor(b, s)
+	set(e, b, 0)
+	waitFor(e, b, s)
 	e.passes(s)
 
-	th, _ := e.onDevice(1) // flag 2 enables access between the devices
-	k = e.export(e.notify(), openToAll)
+	th, _ := threadOn(e, 1) // flag 2 enables access between the devices
+	k = export(e, notify(e), openToAll)
 	var h core.Handle
 	var status int32
 	e.ok(signal.NotifyImportByKey(th, &h, &k[0], abi.NotifyImportFlagDefault))
@@ -161,27 +161,27 @@ func proveServers() {
 	}
 	prove("aclrtNotifySetImportPidInterServer", "entry-pid-null", func(e *env) *core.Error {
 		list := []abi.ServerPid{*one(), {Num: 2}, {}}
-		err := call(e, e.notify(), &list[0], 3)
+		err := call(e, notify(e), &list[0], 3)
 		if err.Index != 1 {
 			e.Errorf("element %d is blamed", err.Index)
 		}
-		return e.withoutSharing(func(o *env) *core.Error { return call(o, o.notify(), &list[1], 1) })
+		return withoutSharing(e, func(o *env) *core.Error { return call(o, notify(o), &list[1], 1) })
 	})
 	prove("aclrtNotifySetImportPidInterServer", "entry-count", func(e *env) *core.Error {
 		bad := one()
 		bad.Num = 2
-		return e.withoutSharing(func(o *env) *core.Error { return call(o, o.notify(), bad, 1) })
+		return withoutSharing(e, func(o *env) *core.Error { return call(o, notify(o), bad, 1) })
 	})
 	prove("aclrtNotifySetImportPidInterServer", "entry-not-offered", func(e *env) *core.Error {
 		o := e.on(machine{product: "A3"})
-		n := o.notify()
-		o.export(n, 0)
+		n := notify(o)
+		export(o, n, 0)
 		e.want(call(o, n, one(), 1), abi.ErrRTFeatureNotSupport)
-		return call(e, e.notify(), one(), 1)
+		return call(e, notify(e), one(), 1)
 	})
 	behaves("aclrtNotifySetImportPidInterServer", func(e *env) {
-		n := e.notify() // it is refused, and changes nothing
-		k := e.export(n, 0)
+		n := notify(e) // it is refused, and changes nothing
+		k := export(e, n, 0)
 		e.want(call(e, n, one(), 1), abi.ErrRTFeatureNotSupport)
 		var h core.Handle
 		e.want(signal.NotifyImportByKey(e.th, &h, &k[0], 0), abi.ErrRTNoPermission)

@@ -29,38 +29,38 @@ var makers = map[string]func(e *env) core.Handle{
 		e.ok(e.th.CreateStreamWithConfig(&s, 0, abi.StreamPersistent))
 		return s
 	},
-	"stream.captured":           func(e *env) core.Handle { return e.capturedStream(e.th) },
-	"stream.captured.elsewhere": func(e *env) core.Handle { return e.capturedStream(e.elsewhere()) },
-	"model":                     func(e *env) core.Handle { return e.model() },
+	"stream.captured":           func(e *env) core.Handle { return capturedStream(e, e.th) },
+	"stream.captured.elsewhere": func(e *env) core.Handle { return capturedStream(e, e.elsewhere()) },
+	"model":                     func(e *env) core.Handle { return emptyModel(e) },
 	"model.captured": func(e *env) core.Handle {
-		m, _ := e.conditional()
+		m, _ := conditional(e)
 		return m
 	},
-	"model.built":            func(e *env) core.Handle { return e.manual() },
-	"stream.bound":           func(e *env) core.Handle { return e.boundStream(e.th) },
-	"stream.bound.elsewhere": func(e *env) core.Handle { return e.boundStream(e.elsewhere()) },
+	"model.built":            func(e *env) core.Handle { return manual(e) },
+	"stream.bound":           func(e *env) core.Handle { return boundStream(e, e.th) },
+	"stream.bound.elsewhere": func(e *env) core.Handle { return boundStream(e, e.elsewhere()) },
 	"label": func(e *env) (l core.Handle) {
 		e.ok(model.CreateLabel(e.th, &l))
 		return l
 	},
-	"model.sub": func(e *env) core.Handle { return e.sub() },
+	"model.sub": func(e *env) core.Handle { return sub(e) },
 	"condition": func(e *env) core.Handle {
-		m, s := e.conditional()
-		return e.condition(m, s, 0, 0)
+		m, s := conditional(e)
+		return condition(e, m, s, 0, 0)
 	},
-	"event":            func(e *env) core.Handle { return e.eventWith(abi.EventSync | abi.EventTimeLine) },
-	"event.deviceOnly": func(e *env) core.Handle { return e.eventWith(abi.EventDeviceUseOnly) },
-	"event.external":   func(e *env) core.Handle { return e.eventWith(abi.EventExternal) },
-	"event.unwaitable": func(e *env) core.Handle { return e.eventWith(abi.EventTimeLine) },
-	"event.ipc":        func(e *env) core.Handle { return e.exWith(abi.EventIpc) },
-	"event.ex":         func(e *env) core.Handle { return e.exWith(abi.EventSync) },
+	"event":            func(e *env) core.Handle { return eventWith(e, abi.EventSync|abi.EventTimeLine) },
+	"event.deviceOnly": func(e *env) core.Handle { return eventWith(e, abi.EventDeviceUseOnly) },
+	"event.external":   func(e *env) core.Handle { return eventWith(e, abi.EventExternal) },
+	"event.unwaitable": func(e *env) core.Handle { return eventWith(e, abi.EventTimeLine) },
+	"event.ipc":        func(e *env) core.Handle { return exWith(e, abi.EventIpc) },
+	"event.ex":         func(e *env) core.Handle { return exWith(e, abi.EventSync) },
 	"event.captured": func(e *env) core.Handle {
-		ev := e.exWith(abi.EventSync | abi.EventTimeLine)
-		e.ok(e.th.RecordEvent(ev, e.capturedStream(e.th)))
+		ev := exWith(e, abi.EventSync|abi.EventTimeLine)
+		e.ok(e.th.RecordEvent(ev, capturedStream(e, e.th)))
 		return ev
 	},
 	"event.recorded": func(e *env) core.Handle {
-		ev := e.eventWith(abi.EventSync | abi.EventTimeLine)
+		ev := eventWith(e, abi.EventSync|abi.EventTimeLine)
 		s := e.stream()
 		e.ok(e.th.RecordEvent(ev, s))
 		e.ok(e.th.SynchronizeStream(s))
@@ -77,11 +77,11 @@ var makers = map[string]func(e *env) core.Handle{
 		e.ok(signal.CreateNotify(e.th, &n, 0))
 		return n
 	},
-	"image":       func(e *env) core.Handle { return e.imageOf(kerneltest.Compile(e.launches().T, kernelSource)) },
+	"image":       func(e *env) core.Handle { return imageOf(e, kerneltest.Compile(e.launches().T, kernelSource)) },
 	"binary":      func(e *env) core.Handle { return e.binary(kernelSource) },
 	"kernel":      func(e *env) core.Handle { return e.kernel("times") },
 	"kernel.idle": func(e *env) core.Handle { return e.kernel("idle") },
-	"args":        func(e *env) core.Handle { return e.argsOfThread() },
+	"args":        func(e *env) core.Handle { return argsOfThread(e) },
 	"cntNotify": func(e *env) (n core.Handle) {
 		e.ok(signal.CntNotifyCreate(e.th, &n, 0))
 		return n
@@ -105,7 +105,7 @@ var destroyers = map[string]func(t *core.Thread, h core.Handle) *core.Error{
 }
 
 // capturedStream is a stream that is being captured, in a mode that is in nobody's way.
-func (e *env) capturedStream(th *core.Thread) (s core.Handle) {
+func capturedStream(e *env, th *core.Thread) (s core.Handle) {
 	e.Helper()
 	e.ok(th.CreateStream(&s))
 	e.ok(model.MdlRICaptureBegin(th, s, abi.ModelRiCaptureModeRelaxed))
@@ -113,8 +113,8 @@ func (e *env) capturedStream(th *core.Thread) (s core.Handle) {
 	return s
 }
 
-// model is a captured model without tasks.
-func (e *env) model() (m core.Handle) {
+// emptyModel is a captured model without tasks.
+func emptyModel(e *env) (m core.Handle) {
 	e.Helper()
 	s := e.stream()
 	e.ok(model.MdlRICaptureBegin(e.th, s, abi.ModelRiCaptureModeRelaxed))
@@ -123,14 +123,14 @@ func (e *env) model() (m core.Handle) {
 }
 
 // manual is a model that is built by hand, without streams.
-func (e *env) manual() (m core.Handle) {
+func manual(e *env) (m core.Handle) {
 	e.Helper()
 	e.ok(model.MdlRIBuildBegin(e.th, &m, 0))
 	return m
 }
 
 // boundStream is a stream that is bound to a model of its own.
-func (e *env) boundStream(th *core.Thread) (s core.Handle) {
+func boundStream(e *env, th *core.Thread) (s core.Handle) {
 	e.Helper()
 	var m core.Handle
 	e.ok(th.CreateStreamWithConfig(&s, 0, abi.StreamPersistent))
@@ -144,9 +144,9 @@ func (e *env) boundStream(th *core.Thread) (s core.Handle) {
 }
 
 // conditional is a model that is being captured, and its stream.
-func (e *env) conditional() (m, s core.Handle) {
+func conditional(e *env) (m, s core.Handle) {
 	e.Helper()
-	s = e.capturedStream(e.th)
+	s = capturedStream(e, e.th)
 	e.ok(model.MdlRICaptureGetInfo(e.th, s, nil, &m))
 	return m, s
 }
@@ -155,7 +155,7 @@ func (e *env) conditional() (m, s core.Handle) {
 var captureOf sync.Map
 
 // condition is a condition of a model that is being captured on s.
-func (e *env) condition(m, s core.Handle, value uint32, flag abi.MdlRICondHandleFlag) (c core.Handle) {
+func condition(e *env, m, s core.Handle, value uint32, flag abi.MdlRICondHandleFlag) (c core.Handle) {
 	e.Helper()
 	e.ok(model.MdlRICondHandleCreate(e.th, m, value, flag, &c))
 	captureOf.Store(c, s)
@@ -169,7 +169,7 @@ func endCondition(t *core.Thread, c core.Handle) *core.Error {
 }
 
 // branches adds a condition task to a capture, and returns its sub-models.
-func (e *env) branches(c, s core.Handle, typ abi.MdlRICondTaskType, size int) []core.Handle {
+func branches(e *env, c, s core.Handle, typ abi.MdlRICondTaskType, size int) []core.Handle {
 	e.Helper()
 	list := make([]core.Handle, size)
 	p := abi.MdlRICondTaskParams{Handle: uintptr(c), Type: typ, Size: uint32(size),
@@ -179,10 +179,10 @@ func (e *env) branches(c, s core.Handle, typ abi.MdlRICondTaskType, size int) []
 }
 
 // sub is a sub-model of a condition task that nothing was captured into.
-func (e *env) sub() core.Handle {
+func sub(e *env) core.Handle {
 	e.Helper()
-	m, s := e.conditional()
-	return e.branches(e.condition(m, s, 0, 0), s, abi.ModelRiCondTypeIf, 1)[0]
+	m, s := conditional(e)
+	return branches(e, condition(e, m, s, 0, 0), s, abi.ModelRiCondTypeIf, 1)[0]
 }
 
 // endModel destroys a model. A sub-model, and one that is being captured, goes with the capture.
@@ -203,13 +203,13 @@ func endCapture(t *core.Thread, s core.Handle) *core.Error {
 	return t.DestroyStreamForce(s)
 }
 
-func (e *env) eventWith(flag uint32) (ev core.Handle) {
+func eventWith(e *env, flag uint32) (ev core.Handle) {
 	e.Helper()
 	e.ok(e.th.CreateEventWithFlag(&ev, flag))
 	return ev
 }
 
-func (e *env) exWith(flag uint32) (ev core.Handle) {
+func exWith(e *env, flag uint32) (ev core.Handle) {
 	e.Helper()
 	e.ok(e.th.CreateEventExWithFlag(&ev, flag))
 	return ev
@@ -218,7 +218,7 @@ func (e *env) exWith(flag uint32) (ev core.Handle) {
 // argument is the slot that the text of a case stands for: NULL, a number, self (this process), function, an object
 // of makers, one that was destroyed ("stream.dead"), unmade (a handle that nothing has), room for results, or memory
 // with arguments in it ("memory 8:4:7": 7 in four bytes at offset 8).
-func (e *env) argument(text string) uint64 {
+func argument(e *env, text string) uint64 {
 	e.Helper()
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return uint64(n)
@@ -233,7 +233,7 @@ func (e *env) argument(text string) uint64 {
 	case word == "unmade", word == "function":
 		return uint64(garbage)
 	case word == "memory":
-		return e.filled(fields)
+		return filledPage(e, fields)
 	case word == "room":
 		p := e.pageable(roomBytes)
 		copy(bytes(p, roomBytes), untouched)
@@ -263,14 +263,14 @@ const roomBytes = 64
 
 var untouched = slices.Repeat([]byte{0x5A}, roomBytes)
 
-// filled is a page with numbers in it.
-func (e *env) filled(fields string) uint64 {
+// filledPage is a page with numbers in it.
+func filledPage(e *env, fields string) uint64 {
 	p := e.pageable(4096)
 	page := bytes(p, 4096)
 	for _, f := range strings.Fields(fields) {
 		var n [3]uint64
 		for i, text := range strings.SplitN(f, ":", 3) {
-			n[i] = e.argument(text)
+			n[i] = argument(e, text)
 		}
 		for i := range n[1] {
 			page[n[0]+i] = byte(n[2] >> (8 * i))
@@ -309,7 +309,7 @@ func (w *worlds) at(t *testing.T, c ruleCase) *env {
 func (c ruleCase) run(e *env) *core.Error {
 	var args []uint64
 	for _, text := range c.args {
-		args = append(args, e.argument(text))
+		args = append(args, argument(e, text))
 	}
 	th := e.th
 	if !c.context {

@@ -104,10 +104,10 @@ func init() {
 		e.write(a.src, cell(1<<63))
 		s, release := e.blocked()
 		a.stream = s
-		e.ok(transfer.MemcpyAsync(e.th, a.dst, 8, e.copyOf(cell(a.toBase)), 8, h2d, s))
-		e.ok(transfer.MemcpyAsync(e.th, a.src, 8, e.copyOf(cell(a.toFrom)), 8, h2d, s))
+		e.ok(transfer.MemcpyAsync(e.th, a.dst, 8, copyOf(e, cell(a.toBase)), 8, h2d, s))
+		e.ok(transfer.MemcpyAsync(e.th, a.src, 8, copyOf(e, cell(a.toFrom)), 8, h2d, s))
 		e.ok(withOffset(e, a))
-		e.ok(transfer.MemcpyAsync(e.th, a.src, 8, e.copyOf(cell(0)), 8, h2d, s)) // after it
+		e.ok(transfer.MemcpyAsync(e.th, a.src, 8, copyOf(e, cell(0)), 8, h2d, s)) // after it
 		a.isOld(e)
 		release()
 		e.ok(e.th.SynchronizeStream(s))
@@ -125,7 +125,7 @@ func TestWildOffsets(t *testing.T) {
 		"freed":                   func(a *offsetArgs) { e.write(a.src, cell(e.freed(dev, 128))) },
 		"pinned":                  func(a *offsetArgs) { e.write(a.src, cell(e.pinned(128))) },
 		"pageable":                func(a *offsetArgs) { e.write(a.dst, cell(e.pageable(128))) },
-		"other device":            func(a *offsetArgs) { e.write(a.dst, cell(e.far())) },
+		"other device":            func(a *offsetArgs) { e.write(a.dst, cell(farMemory(e))) },
 		"past the end":            func(a *offsetArgs) { a.srcOff = 128 },
 		"far past the end":        func(a *offsetArgs) { a.srcOff = 1<<48 - 1 },
 		"destination too short":   func(a *offsetArgs) { a.destMax, a.dstOff = 1<<40, 1<<30 },

@@ -13,7 +13,7 @@ import (
 )
 
 // overflows queues a sum on s whose floats overflow.
-func (e *env) overflows(s core.Handle) {
+func overflows(e *env, s core.Handle) {
 	e.Helper()
 	a := sum64(e)
 	a.typ, a.stream = abi.DataTypeFloat, s
@@ -24,7 +24,7 @@ func (e *env) overflows(s core.Handle) {
 }
 
 // statusBy reads the overflow status of s with one of the calls that do.
-func (e *env) statusBy(read func(*core.Thread, core.Addr, uint64, core.Handle) *core.Error, s core.Handle) (n uint64) {
+func statusBy(e *env, read func(*core.Thread, core.Addr, uint64, core.Handle) *core.Error, s core.Handle) (n uint64) {
 	e.Helper()
 	p := e.device(64)
 	e.ok(transfer.Memset(e.th, p, 64, 0x5A, 64))
@@ -35,9 +35,9 @@ func (e *env) statusBy(read func(*core.Thread, core.Addr, uint64, core.Handle) *
 	return binary.LittleEndian.Uint64(b)
 }
 
-func (e *env) overflowStatus(s core.Handle) uint64 {
+func overflowStatus(e *env, s core.Handle) uint64 {
 	e.Helper()
-	return e.statusBy(process.GetOverflowStatus, s)
+	return statusBy(e, process.GetOverflowStatus, s)
 }
 
 // overflowRead proves how a call reads the status: in the order of the stream, 64 bytes, faults when the task runs.
@@ -71,15 +71,15 @@ func overflowRead(e *env, read func(*core.Thread, core.Addr, uint64, core.Handle
 // overflowClear proves how a call clears the status: in the order of the stream.
 func overflowClear(e *env, clear func(*core.Thread, core.Handle) *core.Error) {
 	s := e.stream()
-	e.overflows(s)
-	is(e, "before", e.overflowStatus(s), 1)
+	overflows(e, s)
+	is(e, "before", overflowStatus(e, s), 1)
 	release := e.block(s)
 	e.ok(clear(e.th, s))
 	var status abi.StreamStatus
 	e.ok(e.th.StreamQuery(s, &status))
 	is(e, "queued", status, abi.StreamStatusNotReady)
 	release()
-	is(e, "after", e.overflowStatus(s), 0)
+	is(e, "after", overflowStatus(e, s), 0)
 	e.ok(clear(e.th, 0))
 	e.ok(e.th.SynchronizeStream(0))
 }
@@ -88,29 +88,29 @@ func init() {
 	prove("aclrtSynchronizeStream", "overflow", func(e *env) *core.Error {
 		s := e.stream()
 		e.ok(e.th.SetStreamOverflowSwitch(s, 1))
-		e.overflows(s)
+		overflows(e, s)
 		err := e.th.SynchronizeStream(s)
 		e.ok(e.th.SynchronizeStream(s))
-		is(e, "counted as well", e.overflowStatus(s), 1)
+		is(e, "counted as well", overflowStatus(e, s), 1)
 		e.ok(e.th.SetStreamOverflowSwitch(s, 0))
-		e.overflows(s)
+		overflows(e, s)
 		e.ok(e.th.SynchronizeStream(s))
 		return err
 	})
 	behaves("aclrtGetOverflowStatus", func(e *env) {
 		overflowRead(e, process.GetOverflowStatus)
 		a, b := e.stream(), e.stream()
-		e.overflows(a)
-		e.overflows(a)
-		is(e, "the stream", e.overflowStatus(a), 2)
-		is(e, "another stream has its own counter", e.overflowStatus(b), 0)
-		is(e, "reading does not clear", e.overflowStatus(a), 2)
-		e.overflowOfContext()
+		overflows(e, a)
+		overflows(e, a)
+		is(e, "the stream", overflowStatus(e, a), 2)
+		is(e, "another stream has its own counter", overflowStatus(e, b), 0)
+		is(e, "reading does not clear", overflowStatus(e, a), 2)
+		overflowOfContext(e)
 	})
 	behaves("aclrtGetFloatOverflowStatus", func(e *env) {
 		overflowRead(e, process.GetFloatOverflowStatus)
-		e.overflows(0)
-		is(e, "the same status", e.statusBy(process.GetFloatOverflowStatus, 0), 1)
+		overflows(e, 0)
+		is(e, "the same status", statusBy(e, process.GetFloatOverflowStatus, 0), 1)
 	})
 	behaves("aclrtResetOverflowStatus", func(e *env) { overflowClear(e, process.ResetOverflowStatus) })
 	behaves("aclrtResetFloatOverflowStatus", func(e *env) { overflowClear(e, process.ResetFloatOverflowStatus) })
@@ -122,7 +122,7 @@ func init() {
 	behaves("aclrtNpuGetFloatOverFlowStatus", func(e *env) {
 		s, p, cell := e.stream(), e.device(64), e.device(8)
 		e.ok(transfer.Memset(e.th, p, 64, 0x5A, 64))
-		e.overflows(s)
+		overflows(e, s)
 		release := e.block(s)
 		e.ok(process.NpuGetFloatOverFlowStatus(e.th, cell, 64, 7, s))
 		e.write(cell, binary.LittleEndian.AppendUint64(nil, uint64(p))) // it is read when the task runs
@@ -138,20 +138,20 @@ func init() {
 }
 
 // overflowOfContext: products without counters have one buffer of a context, which kernels can write to.
-func (e *env) overflowOfContext() {
+func overflowOfContext(e *env) {
 	for _, name := range []string{"310B", "310P", "910"} {
 		o := e.on(machine{product: name})
 		a, b := o.stream(), o.stream()
-		o.overflows(a)
+		overflows(o, a)
 		o.ok(o.th.SynchronizeStream(a))
-		is(e, name+": all streams of the context", o.overflowStatus(b), 1)
+		is(e, name+": all streams of the context", overflowStatus(o, b), 1)
 		o.ok(process.ResetOverflowStatus(o.th, a))
-		is(e, name+": cleared", o.overflowStatus(a), 0)
+		is(e, name+": cleared", overflowStatus(o, a), 0)
 		var at core.Addr
 		o.ok(o.th.CtxGetFloatOverflowAddr(&at))
 		o.write(at, []byte{3})
 		o.write(at+511, []byte{9}) // the buffer has 512 bytes
-		is(e, name+": what a kernel wrote", o.overflowStatus(b), 3)
+		is(e, name+": what a kernel wrote", overflowStatus(o, b), 3)
 		o.ok(process.ResetOverflowStatus(o.th, 0))
 		o.ok(o.th.SynchronizeStream(0))
 		o.holds(at, make([]byte, 512))

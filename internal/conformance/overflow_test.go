@@ -7,7 +7,7 @@ import (
 )
 
 // limitOf is what aclrtDeviceGetLimit says.
-func (e *env) limitOf(limit abi.DeviceLimit) uint64 {
+func limitOf(e *env, limit abi.DeviceLimit) uint64 {
 	e.Helper()
 	v := uint64(7)
 	e.ok(process.DeviceGetLimit(e.stranger(), limit, &v))
@@ -15,7 +15,7 @@ func (e *env) limitOf(limit abi.DeviceLimit) uint64 {
 }
 
 // satMode is what aclrtGetDeviceSatMode says.
-func (e *env) satMode() abi.FloatOverflowMode {
+func satMode(e *env) abi.FloatOverflowMode {
 	e.Helper()
 	mode := abi.OverflowModeUndef
 	e.ok(process.GetDeviceSatMode(e.stranger(), &mode))
@@ -25,9 +25,9 @@ func (e *env) satMode() abi.FloatOverflowMode {
 func init() {
 	behaves("aclrtSetDeviceSatMode", func(e *env) {
 		e.ok(process.SetDeviceSatMode(e.th, abi.OverflowModeSaturation))
-		is(e, "set with a context", e.satMode(), abi.OverflowModeSaturation)
+		is(e, "set with a context", satMode(e), abi.OverflowModeSaturation)
 		e.ok(process.SetDeviceSatMode(e.stranger(), abi.OverflowModeInfnan))
-		is(e, "set without", e.satMode(), abi.OverflowModeInfnan)
+		is(e, "set without", satMode(e), abi.OverflowModeInfnan)
 		o := e.on(machine{product: "950"})
 		o.ok(process.SetDeviceSatMode(o.th, abi.OverflowModeInfnan))
 	})
@@ -35,7 +35,7 @@ func init() {
 	behaves("aclrtGetDeviceSatMode", func(e *env) {
 		for p, want := range map[string]abi.FloatOverflowMode{"950": 1, "A3": 1, "A2": 1, "310B": 0, "310P": 0,
 			"910": 0} {
-			is(e, p, e.on(machine{product: p}).satMode(), want)
+			is(e, p, satMode(e.on(machine{product: p})), want)
 		}
 	})
 
@@ -50,14 +50,14 @@ func init() {
 			e.want(process.DeviceSetLimit(o.th, abi.DevLimitSimtPrintfFifoSize, v), abi.ErrRTParamInvalid)
 		}
 		err := process.DeviceSetLimit(o.th, abi.DevLimitSimtPrintfFifoSize, 64<<20+1)
-		is(e, "limit afterwards", o.limitOf(abi.DevLimitSimtPrintfFifoSize), 2<<20)
+		is(e, "limit afterwards", limitOf(o, abi.DevLimitSimtPrintfFifoSize), 2<<20)
 		return err
 	})
 	prove("aclrtDeviceSetLimit", "simt-stack-0", func(e *env) *core.Error {
 		o := e.on(machine{product: "950"})
 		o.ok(process.DeviceSetLimit(o.th, abi.DevLimitSimtStackSize, 0))
 		err := process.DeviceSetLimit(o.th, abi.DevLimitSimtDvgWarpStackSize, 0)
-		is(e, "the 0 is stored", o.limitOf(abi.DevLimitSimtDvgWarpStackSize), 0)
+		is(e, "the 0 is stored", limitOf(o, abi.DevLimitSimtDvgWarpStackSize), 0)
 		o.want(process.DeviceSetLimit(o.th, abi.DevLimitSimtStackSize, 0), abi.ErrRTParamInvalid)
 		o.ok(process.DeviceSetLimit(o.th, abi.DevLimitSimdPrintfFifoSizePerCore, 1024)) // the other limits do not mind
 		o.ok(process.DeviceSetLimit(o.th, abi.DevLimitSimtStackSize, 1))
@@ -79,7 +79,7 @@ func init() {
 			{abi.DevLimitSimtPrintfFifoSize, 64 << 20, 64 << 20},
 		} {
 			o.ok(process.DeviceSetLimit(o.th, tt.limit, tt.set))
-			is(e, tt.limit.String(), o.limitOf(tt.limit), tt.read)
+			is(e, tt.limit.String(), limitOf(o, tt.limit), tt.read)
 		}
 		e.want(process.DeviceSetLimit(e.on(hidden()).th, abi.DevLimitSimdStackSize, 64<<10), abi.ErrRTInvalidDeviceid)
 	})
@@ -87,7 +87,7 @@ func init() {
 	behaves("aclrtDeviceGetLimit", func(e *env) { // the documented defaults
 		o := e.on(machine{product: "950"})
 		for l, want := range []uint64{1152 * 32, 1024, 32 << 10, 32 << 10, 2 << 20} {
-			is(e, abi.DeviceLimit(l).String(), o.limitOf(abi.DeviceLimit(l)), want)
+			is(e, abi.DeviceLimit(l).String(), limitOf(o, abi.DeviceLimit(l)), want)
 		}
 	})
 

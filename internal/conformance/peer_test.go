@@ -7,7 +7,7 @@ import (
 )
 
 // peerStatus is what aclrtDevicePeerAccessStatus says.
-func (e *env) peerStatus(id, peer int32) int32 {
+func peerStatus(e *env, id, peer int32) int32 {
 	e.Helper()
 	s := int32(7)
 	e.ok(memory.DevicePeerAccessStatus(e.stranger(), id, peer, &s))
@@ -36,7 +36,7 @@ func init() {
 			is(e, p, can, 1)
 		}
 		var can int32
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error {
+		reliesOnDefault(e, func(th *core.Thread, id int32) *core.Error {
 			return memory.DeviceCanAccessPeer(th, &can, id,
 				0)
 		})
@@ -50,19 +50,19 @@ func init() {
 		return memory.DeviceEnablePeerAccess(e.on(noPeers).th, 4, 0)
 	})
 	behaves("aclrtDeviceEnablePeerAccess", func(e *env) {
-		is(e, "before", e.peerStatus(0, 2), 0)
+		is(e, "before", peerStatus(e, 0, 2), 0)
 		e.ok(memory.DeviceEnablePeerAccess(e.th, 2, 0))
 		e.ok(memory.DeviceEnablePeerAccess(e.th, 2, 0)) // twice is once
-		is(e, "there", e.peerStatus(0, 2), 1)
-		is(e, "back", e.peerStatus(2, 0), 0)
-		is(e, "elsewhere", e.peerStatus(0, 1), 0)
+		is(e, "there", peerStatus(e, 0, 2), 1)
+		is(e, "back", peerStatus(e, 2, 0), 0)
+		is(e, "elsewhere", peerStatus(e, 0, 1), 0)
 		var c core.Handle
 		e.ok(e.th.CreateContext(&c, 0))
-		is(e, "in another context", e.peerStatus(0, 2), 1)
+		is(e, "in another context", peerStatus(e, 0, 2), 1)
 		e.ok(e.th.DestroyContext(c))
 		e.ok(e.th.ResetDevice(0))
 		e.ok(e.th.SetDevice(0))
-		is(e, "after the device was closed", e.peerStatus(0, 2), 0)
+		is(e, "after the device was closed", peerStatus(e, 0, 2), 0)
 		e.want(memory.DeviceEnablePeerAccess(e.on(machine{product: "310P", form: "RC"}).th, 1, 0),
 			abi.ErrRTFeatureNotSupport)
 	})
@@ -79,8 +79,8 @@ func init() {
 		e.ok(memory.DeviceEnablePeerAccess(e.th, 2, 0))
 		e.ok(memory.DeviceDisablePeerAccess(e.th, 1))
 		e.ok(memory.DeviceDisablePeerAccess(e.th, 3)) // was never enabled
-		is(e, "disabled", e.peerStatus(0, 1), 0)
-		is(e, "the other", e.peerStatus(0, 2), 1)
+		is(e, "disabled", peerStatus(e, 0, 1), 0)
+		is(e, "the other", peerStatus(e, 0, 2), 1)
 	})
 
 	prove("aclrtDevicePeerAccessStatus", "device-hidden", func(e *env) *core.Error {
@@ -90,18 +90,18 @@ func init() {
 			func(id int32) *core.Error { return memory.DevicePeerAccessStatus(o.th, id, 99, &s) })
 	})
 	prove("aclrtDevicePeerAccessStatus", "no-such-device", func(e *env) *core.Error {
-		is(e, "no such device", e.peerStatus(63, 0), 0)
-		is(e, "no such peer", e.peerStatus(0, 63), 0)
+		is(e, "no such device", peerStatus(e, 63, 0), 0)
+		is(e, "no such peer", peerStatus(e, 0, 63), 0)
 		return nil
 	})
 	behaves("aclrtDevicePeerAccessStatus", func(e *env) {
-		is(e, "itself", e.peerStatus(0, 0), 0)
+		is(e, "itself", peerStatus(e, 0, 0), 0)
 		v := e.on(visible("1,2"))
 		v.ok(memory.DeviceEnablePeerAccess(v.th, 1, 0)) // physical 1 to physical 2
-		is(e, "peer by physical number", v.peerStatus(0, 2), 1)
-		is(e, "peer by user id", v.peerStatus(0, 1), 0)
+		is(e, "peer by physical number", peerStatus(v, 0, 2), 1)
+		is(e, "peer by user id", peerStatus(v, 0, 1), 0)
 		var s int32
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error {
+		reliesOnDefault(e, func(th *core.Thread, id int32) *core.Error {
 			return memory.DevicePeerAccessStatus(th, id, 0,
 				&s)
 		})
@@ -137,30 +137,30 @@ func init() {
 	})
 
 	prove("aclrtDeviceGetHostAtomicCapabilities", "operation-unknown", func(e *env) *core.Error {
-		return e.unknownAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
+		return unknownAtomics(e, func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
 			return memory.DeviceGetHostAtomicCapabilities(e.th, caps, ops, n, 0)
 		})
 	})
 	behaves("aclrtDeviceGetHostAtomicCapabilities", func(e *env) {
-		e.noAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
+		noAtomics(e, func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
 			return memory.DeviceGetHostAtomicCapabilities(e.stranger(), caps, ops, n, 1)
 		})
 	})
 
 	prove("aclrtDeviceGetP2PAtomicCapabilities", "operation-unknown", func(e *env) *core.Error {
-		return e.unknownAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
+		return unknownAtomics(e, func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
 			return memory.DeviceGetP2PAtomicCapabilities(e.th, caps, ops, n, 0, 1)
 		})
 	})
 	behaves("aclrtDeviceGetP2PAtomicCapabilities", func(e *env) {
-		e.noAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
+		noAtomics(e, func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
 			return memory.DeviceGetP2PAtomicCapabilities(e.stranger(), caps, ops, n, 3, 1)
 		})
 	})
 }
 
 // unknownAtomics checks that a call refuses operations that do not exist, wherever they stand, and writes nothing.
-func (e *env) unknownAtomics(call func(caps *uint32, ops *abi.AtomicOperation,
+func unknownAtomics(e *env, call func(caps *uint32, ops *abi.AtomicOperation,
 	n uint32) *core.Error) (err *core.Error) {
 	e.Helper()
 	for _, op := range []abi.AtomicOperation{-1, 13, 29, 33, 39, 45} {
@@ -175,7 +175,7 @@ func (e *env) unknownAtomics(call func(caps *uint32, ops *abi.AtomicOperation,
 }
 
 // noAtomics checks that a call says 0 of every operation, in the elements asked for.
-func (e *env) noAtomics(call func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error) {
+func noAtomics(e *env, call func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error) {
 	e.Helper()
 	caps := [4]uint32{7, 7, 7, 7}
 	ops := [4]abi.AtomicOperation{abi.AtomicOperationFloatMax, abi.AtomicOperationDmaAdd,

@@ -40,7 +40,7 @@ func init() {
 			"pinned memory":      func(a *mapArgs) { a.p = e.pinned(64) },
 			"pageable memory":    func(a *mapArgs) { a.p = e.pageable(64) },
 			"past the end":       func(a *mapArgs) { a.size = 1 << 20 },
-			"another device's":   func(a *mapArgs) { a.p = e.deviceOf(1, 64) },
+			"another device's":   func(a *mapArgs) { a.p = deviceOf(e, 1, 64) },
 			"no access to reach": func(a *mapArgs) { a.dst = 2 },
 		} {
 			a := map64(e)

@@ -16,7 +16,7 @@ func written(b []byte) string {
 }
 
 // platform is what aclplatformGetDeviceInfo says; "" if there is nothing.
-func (e *env) platform(info abi.PlatformDevInfo) string {
+func platform(e *env, info abi.PlatformDevInfo) string {
 	e.Helper()
 	b := slices.Repeat([]byte{0x5A}, 32)
 	if err := process.PlatformGetDeviceInfo(e.stranger(), info, &b[0], 32); err != nil {
@@ -58,7 +58,7 @@ func init() {
 				if want == "-" {
 					want = ""
 				}
-				is(e, name+" "+abi.PlatformDevInfo(i).String(), o.platform(abi.PlatformDevInfo(i)), want)
+				is(e, name+" "+abi.PlatformDevInfo(i).String(), platform(o, abi.PlatformDevInfo(i)), want)
 			}
 		}
 		b := make([]byte, 32)
@@ -76,10 +76,10 @@ func init() {
 		o.ok(process.SetDeviceResLimit(o.th, 0, abi.DevResCubeCore, 5))
 		o.ok(process.SetDeviceResLimit(o.th, 0, abi.DevResVectorCore, 6))
 		for info, want := range map[abi.PlatformDevInfo]string{0: "5", 2: "5", 3: "6"} {
-			is(e, info.String(), o.platform(info), want)
+			is(e, info.String(), platform(o, info), want)
 		}
 		o.ok(process.ResetDeviceResLimit(o.th, 0))
-		is(e, "afterwards", o.platform(0), "24")
+		is(e, "afterwards", platform(o, 0), "24")
 	})
 
 	instruction := func(e *env, typ abi.PlatformCoreType, name string, max uint32) (string, *core.Error) {

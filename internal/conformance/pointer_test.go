@@ -7,6 +7,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // attributes is what aclrtPointerGetAttributes says.
@@ -35,13 +36,9 @@ func (s strange) Describe(addr uintptr) driver.Allocation {
 func init() {
 	prove("aclrtPointerGetAttributes", "memory-unknown", func(e *env) *core.Error {
 		d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-		if err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, err)
 		p, err := product.Find("", "")
-		if err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, err)
 		rt := core.New(core.Options{Driver: strange{d}, Product: p})
 		e.Cleanup(func() { rt.Close() }) //nolint:errcheck // nothing was opened
 		var a, none abi.PtrAttributes

@@ -12,7 +12,7 @@ import (
 )
 
 // reached waits until a stream has nothing to do, without synchronising it.
-func (e *env) reached(s core.Handle) {
+func reached(e *env, s core.Handle) {
 	e.Helper()
 	testenv.Eventually(e, "the stream comes to an end", func() bool {
 		var status abi.StreamStatus
@@ -68,7 +68,7 @@ func TestPoolReuse(t *testing.T) {
 			reused(f, f.s, true)
 		},
 		"another stream":       func(f *freed) { reused(f, f.o, false) },
-		"another stream, done": func(f *freed) { f.open(); f.reached(f.s); reused(f, f.o, false) },
+		"another stream, done": func(f *freed) { f.open(); reached(f.env, f.s); reused(f, f.o, false) },
 		"synchronised": func(f *freed) {
 			f.open()
 			f.ok(f.th.SynchronizeStream(f.s))
@@ -86,23 +86,23 @@ func TestPoolReuse(t *testing.T) {
 		"freed by the host, done": func(f *freed) {
 			f.ok(memory.Free(f.th, f.pooled(f.pool, f.s, 2*mib)))
 			f.open()
-			f.reached(f.s)
+			reached(f.env, f.s)
 			reused(f, f.o, true)
 		},
 		"waited too early": func(f *freed) {
 			f.want(f.th.SynchronizeStreamWithTimeout(f.s, 1), abi.ErrRTStreamSyncTimeout)
 			reused(f, f.o, false)
 		},
-		"opportunistic, not reached": func(f *freed) { f.allow(f.pool, opportunistic); reused(f, f.o, false) },
+		"opportunistic, not reached": func(f *freed) { allow(f.env, f.pool, opportunistic); reused(f, f.o, false) },
 		"opportunistic, reached": func(f *freed) {
-			f.allow(f.pool,
+			allow(f.env, f.pool,
 				opportunistic)
 			f.open()
-			f.reached(f.s)
+			reached(f.env, f.s)
 			reused(f, f.o, true)
 		},
 		"event": func(f *freed) {
-			f.allow(f.pool, follow)
+			allow(f.env, f.pool, follow)
 			f.ok(f.th.StreamWaitEvent(f.o, record(f, false)))
 			reused(f, f.o, true)
 		},
@@ -112,15 +112,15 @@ func TestPoolReuse(t *testing.T) {
 				false)
 		},
 		"event, done": func(f *freed) {
-			f.allow(f.pool, follow)
+			allow(f.env, f.pool, follow)
 			ev := record(f, true)
 			f.open()
-			f.reached(f.s)
+			reached(f.env, f.s)
 			f.ok(f.th.StreamWaitEvent(f.o, ev))
 			reused(f, f.o, true)
 		},
 		"event, over a third stream": func(f *freed) {
-			f.allow(f.pool, follow)
+			allow(f.env, f.pool, follow)
 			third := f.stream()
 			f.ok(f.th.StreamWaitEvent(third, record(f, true)))
 			var ev core.Handle
@@ -130,7 +130,7 @@ func TestPoolReuse(t *testing.T) {
 			reused(f, f.o, true)
 		},
 		"event before the free": func(f *freed) {
-			f.allow(f.pool, follow)
+			allow(f.env, f.pool, follow)
 			q := f.pooled(f.pool, f.s, 2*mib)
 			ev := record(f, false)
 			f.ok(memory.MemPoolFreeAsync(f.th, q, f.s))
@@ -138,12 +138,12 @@ func TestPoolReuse(t *testing.T) {
 			reused(f, f.o, false)
 		},
 		"event with a time limit": func(f *freed) {
-			f.allow(f.pool, follow)
+			allow(f.env, f.pool, follow)
 			f.ok(f.th.StreamWaitEventWithTimeout(f.o, record(f, false), 1000))
 			reused(f, f.o, false)
 		},
 		"event that another record may set": func(f *freed) {
-			f.allow(f.pool, follow)
+			allow(f.env, f.pool, follow)
 			var ev core.Handle
 			f.ok(f.th.CreateEventWithFlag(&ev, abi.EventSync))
 			f.ok(f.th.RecordEvent(ev, f.s))
@@ -151,7 +151,7 @@ func TestPoolReuse(t *testing.T) {
 			reused(f, f.o, false)
 		},
 		"event, and the wait was dropped": func(f *freed) {
-			f.allow(f.pool, follow)
+			allow(f.env, f.pool, follow)
 			f.ok(f.th.StreamWaitEvent(f.o, record(f, false)))
 			f.ok(f.th.StreamAbort(f.o))
 			reused(f, f.o, false)
@@ -166,7 +166,7 @@ func TestPoolReuse(t *testing.T) {
 			if onGPU {
 				f.Skip("gates: later")
 			}
-			f.allow(f.pool, internal)
+			allow(f.env, f.pool, internal)
 			reused(f, f.o, true)
 			var status abi.StreamStatus
 			f.ok(f.th.StreamQuery(f.o, &status))
@@ -192,18 +192,18 @@ func TestPoolMakesWay(t *testing.T) {
 	e.ok(memory.MemPoolSetAttr(e.th, pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
 	e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 64*mib), s))
 	e.ok(e.th.SynchronizeStream(s))
-	e.poolHas(pool, 64*mib, 0)
+	poolHas(e, pool, 64*mib, 0)
 	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
 	p := e.device(4096)
-	e.poolHas(pool, 0, 0)
+	poolHas(e, pool, 0, 0)
 	e.ok(memory.Free(e.th, p))
 	// Another pool does, too; what was asked with a configuration does not.
 	e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 64*mib), s))
-	e.reached(s)
+	reached(e, s)
 	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
 	e.want(memory.MallocWithCfg(e.th, &p, 4096, abi.MemMallocHugeFirst, nil), abi.ErrRTMemoryAllocation)
-	e.poolHas(pool, 64*mib, 0)
+	poolHas(e, pool, 64*mib, 0)
 	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
 	e.pooled(e.pool(0), s, 2*mib)
-	e.poolHas(pool, 0, 0)
+	poolHas(e, pool, 0, 0)
 }

@@ -26,7 +26,7 @@ func (e *env) pool(size uint64) core.Handle {
 }
 
 // gonePool is the handle of a pool that was destroyed.
-func (e *env) gonePool() core.Handle {
+func gonePool(e *env) core.Handle {
 	e.Helper()
 	p := e.pool(8 * mib)
 	e.ok(memory.MemPoolDestroy(e.th, p))
@@ -46,7 +46,7 @@ func number(n uint64) core.Addr { return core.Addr(unsafe.Pointer(&n)) }
 func flag(n uint32) core.Addr   { return core.Addr(unsafe.Pointer(&n)) }
 
 // poolAttr is an attribute of 64 bits.
-func (e *env) poolAttr(pool core.Handle, attr abi.MemPoolAttr) uint64 {
+func poolAttr(e *env, pool core.Handle, attr abi.MemPoolAttr) uint64 {
 	e.Helper()
 	v := new(uint64)
 	e.ok(memory.MemPoolGetAttr(e.th, pool, attr, core.Addr(unsafe.Pointer(v))))
@@ -54,15 +54,15 @@ func (e *env) poolAttr(pool core.Handle, attr abi.MemPoolAttr) uint64 {
 }
 
 // poolHas checks how much a pool has reserved and how much of that is used.
-func (e *env) poolHas(pool core.Handle, reserved, used uint64) {
+func poolHas(e *env, pool core.Handle, reserved, used uint64) {
 	e.Helper()
-	r, u := e.poolAttr(pool, abi.MemPoolAttrReservedMemCurrent), e.poolAttr(pool, abi.MemPoolAttrUsedMemCurrent)
+	r, u := poolAttr(e, pool, abi.MemPoolAttrReservedMemCurrent), poolAttr(e, pool, abi.MemPoolAttrUsedMemCurrent)
 	if r != reserved || u != used {
 		e.Errorf("the pool has %d bytes, %d used; want %d and %d", r, u, reserved, used)
 	}
 }
 
-func (e *env) allow(pool core.Handle, attr abi.MemPoolAttr) {
+func allow(e *env, pool core.Handle, attr abi.MemPoolAttr) {
 	e.Helper()
 	e.ok(memory.MemPoolSetAttr(e.th, pool, attr, flag(1)))
 }
@@ -120,7 +120,7 @@ func init() {
 		return err
 	})
 	prove("aclrtMemPoolCreate", "driver-refuses", func(e *env) *core.Error {
-		o := e.bare()
+		o := bare(e)
 		err := memory.MemPoolCreate(o.th, new(core.Handle), poolProps(0))
 		o.want(err, abi.ErrRTDevSetupError)
 		return err
@@ -167,7 +167,7 @@ func init() {
 		for _, h := range []core.Handle{garbage, o.stream()} {
 			o.want(memory.MemPoolDestroy(o.th, h), abi.ErrRTInternalError)
 		}
-		return memory.MemPoolDestroy(e.th, e.gonePool())
+		return memory.MemPoolDestroy(e.th, gonePool(e))
 	})
 	behaves("aclrtMemPoolDestroy", func(e *env) {
 		free, _ := e.memInfo(abi.MemAttrHBMMem)
@@ -196,7 +196,7 @@ func init() {
 	})
 
 	prove("aclrtMemPoolSetAttr", "pool-unknown", blames("memPool", func(e *env) *core.Error {
-		e.want(memory.MemPoolSetAttr(e.th, e.gonePool(), 5, number(1)), abi.ErrRTParamInvalid)
+		e.want(memory.MemPoolSetAttr(e.th, gonePool(e), 5, number(1)), abi.ErrRTParamInvalid)
 		return memory.MemPoolSetAttr(e.th, garbage, 5, number(1))
 	}))
 	prove("aclrtMemPoolSetAttr", "attr-read-only", blames("attr", func(e *env) *core.Error {
@@ -240,28 +240,28 @@ func init() {
 		e.ok(memory.MemPoolFreeAsync(e.th, b, s))
 		e.ok(memory.MemPoolSetAttr(e.th, pool, abi.MemPoolAttrReleaseThreshold, number(8*mib)))
 		e.ok(e.th.SynchronizeStream(s))
-		e.poolHas(pool, 12*mib, 4*mib) // what is unused does not exceed the threshold
+		poolHas(e, pool, 12*mib, 4*mib) // what is unused does not exceed the threshold
 		e.ok(memory.MemPoolFreeAsync(e.th, a, s))
 		e.ok(e.th.SynchronizeStream(s))
-		e.poolHas(pool, 4*mib, 0) // the large block went
+		poolHas(e, pool, 4*mib, 0) // the large block went
 		for _, attr := range []abi.MemPoolAttr{abi.MemPoolAttrReservedMemHigh, abi.MemPoolAttrUsedMemHigh} {
-			if n := e.poolAttr(pool, attr); n != 12*mib {
+			if n := poolAttr(e, pool, attr); n != 12*mib {
 				e.Errorf("%v is %d, want %d", attr, n, 12*mib)
 			}
 			e.ok(memory.MemPoolSetAttr(e.th, pool, attr, number(0)))
 		}
-		if r, u := e.poolAttr(pool, abi.MemPoolAttrReservedMemHigh), e.poolAttr(pool,
+		if r, u := poolAttr(e, pool, abi.MemPoolAttrReservedMemHigh), poolAttr(e, pool,
 			abi.MemPoolAttrUsedMemHigh); r != 4*mib || u != 0 {
 			e.Errorf("high-water marks begin anew at %d and %d, want what there is: %d and 0", r, u, 4*mib)
 		}
 		e.ok(memory.MemPoolSetAttr(e.th, pool, abi.MemPoolAttrReleaseThreshold, number(0)))
-		e.poolHas(pool, 4*mib, 0) // nothing happens before a synchronisation
+		poolHas(e, pool, 4*mib, 0) // nothing happens before a synchronisation
 		e.ok(e.th.SynchronizeDevice())
-		e.poolHas(pool, 0, 0)
+		poolHas(e, pool, 0, 0)
 	})
 
 	prove("aclrtMemPoolGetAttr", "pool-unknown", blames("memPool", func(e *env) *core.Error {
-		e.want(memory.MemPoolGetAttr(e.th, e.gonePool(), 9, number(0)), abi.ErrRTParamInvalid)
+		e.want(memory.MemPoolGetAttr(e.th, gonePool(e), 9, number(0)), abi.ErrRTParamInvalid)
 		return memory.MemPoolGetAttr(e.th, garbage, 9, number(0))
 	}))
 	prove("aclrtMemPoolGetAttr", "attr-outside-1-to-8", blames("attr", func(e *env) *core.Error {
@@ -289,6 +289,6 @@ func init() {
 		}
 		s := e.stream()
 		e.pooled(p, s, 3*mib)
-		e.poolHas(p, 4*mib, 4*mib)
+		poolHas(e, p, 4*mib, 4*mib)
 	})
 }

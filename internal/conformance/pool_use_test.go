@@ -22,7 +22,7 @@ func init() {
 		return memory.MemPoolMallocAsync(e.th, new(core.Addr), math.MaxUint64-2*mib+2, garbage, e.stream())
 	})
 	prove("aclrtMemPoolMallocAsync", "pool-unknown", func(e *env) *core.Error {
-		e.want(memory.MemPoolMallocAsync(e.th, new(core.Addr), tooBig, e.gonePool(), e.stream()),
+		e.want(memory.MemPoolMallocAsync(e.th, new(core.Addr), tooBig, gonePool(e), e.stream()),
 			abi.ErrRTInternalError)
 		return memory.MemPoolMallocAsync(e.th, new(core.Addr), tooBig, garbage, e.stream())
 	})
@@ -56,7 +56,7 @@ func init() {
 		e.want(err, abi.ErrRTDeviceTaskAbort)
 		return err
 	})
-	behaves("aclrtMemPoolMallocAsync", (*env).poolMalloc)
+	behaves("aclrtMemPoolMallocAsync", poolMalloc)
 
 	prove("aclrtMemPoolFreeAsync", "stream-of-other-context", func(e *env) *core.Error {
 		p := e.pooled(e.pool(0), e.stream(), 1)
@@ -71,7 +71,7 @@ func init() {
 		if !strings.Contains(err.Text, "inside") {
 			e.Errorf("%q does not say where the pointer is", err.Text)
 		}
-		e.poolHas(pool, 4*mib, 4*mib)
+		poolHas(e, pool, 4*mib, 4*mib)
 		e.ok(memory.MemPoolFreeAsync(e.th, p, s))
 		e.want(memory.Free(e.th, p), abi.ErrRTParamInvalid)
 		return memory.MemPoolFreeAsync(e.th, p, s)
@@ -114,12 +114,12 @@ func init() {
 		// aclrtFree frees it too, without a stream.
 		q = e.pooled(pool, other, 2*mib)
 		e.ok(memory.Free(e.stranger(), q))
-		e.poolHas(pool, 2*mib, 0)
+		poolHas(e, pool, 2*mib, 0)
 		e.want(memory.Free(e.th, q), abi.ErrRTParamInvalid)
 	})
 
 	prove("aclrtMemPoolTrimTo", "pool-unknown", func(e *env) *core.Error {
-		e.want(memory.MemPoolTrimTo(e.th, e.gonePool(), 0), abi.ErrRTInternalError)
+		e.want(memory.MemPoolTrimTo(e.th, gonePool(e), 0), abi.ErrRTInternalError)
 		return memory.MemPoolTrimTo(e.th, garbage, math.MaxUint64)
 	})
 	prove("aclrtMemPoolTrimTo", "keep-over-pool", blames("minBytesToKeep", func(e *env) *core.Error {
@@ -132,7 +132,7 @@ func init() {
 		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 4*mib), s))
 		e.pooled(pool, s, 2*mib)
 		err := memory.MemPoolTrimTo(e.th, pool, 6*mib)
-		e.poolHas(pool, 6*mib, 2*mib)
+		poolHas(e, pool, 6*mib, 2*mib)
 		return err
 	})
 	prove("aclrtMemPoolTrimTo", "keep-below-use", func(e *env) *core.Error {
@@ -140,7 +140,7 @@ func init() {
 		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 4*mib), s))
 		e.pooled(pool, s, 2*mib)
 		err := memory.MemPoolTrimTo(e.th, pool, 2*mib-1)
-		e.poolHas(pool, 6*mib, 2*mib)
+		poolHas(e, pool, 6*mib, 2*mib)
 		return err
 	})
 	behaves("aclrtMemPoolTrimTo", func(e *env) {
@@ -151,26 +151,26 @@ func init() {
 			e.ok(memory.MemPoolFreeAsync(e.th, p, s))
 		}
 		e.ok(e.th.SynchronizeStream(s))
-		e.poolHas(pool, 14*mib, 0)
+		poolHas(e, pool, 14*mib, 0)
 		e.ok(memory.MemPoolTrimTo(e.stranger(), pool, 7*mib)) // the 4 MiB can go then, the 8 MiB cannot
-		e.poolHas(pool, 8*mib, 0)
+		poolHas(e, pool, 8*mib, 0)
 		e.ok(memory.MemPoolTrimTo(e.th, pool, 0))
-		e.poolHas(pool, 0, 0)
+		poolHas(e, pool, 0, 0)
 
 		// What a stream has not reached stays.
 		open := e.block(s)
 		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 4*mib), s))
 		e.ok(memory.MemPoolTrimTo(e.th, pool, 0))
-		e.poolHas(pool, 4*mib, 0)
+		poolHas(e, pool, 4*mib, 0)
 		open()
 		e.ok(e.th.SynchronizeStream(s))
 		e.ok(memory.MemPoolTrimTo(e.th, pool, 0))
-		e.poolHas(pool, 0, 0)
+		poolHas(e, pool, 0, 0)
 	})
 }
 
 // poolMalloc: sizes, places, use in the order of the stream, and a device without memory.
-func (e *env) poolMalloc() {
+func poolMalloc(e *env) {
 	pool, s := e.pool(0), e.stream()
 	for _, size := range []uint64{1, 2 * mib, 2*mib + 1} {
 		p := e.pooled(pool, s, size)
@@ -185,7 +185,7 @@ func (e *env) poolMalloc() {
 			e.want(transfer.Memset(e.th, p, room+1, 0, room+1), abi.ErrRTParamInvalid) // nothing behind it
 		}
 	}
-	e.poolHas(pool, 8*mib, 8*mib)
+	poolHas(e, pool, 8*mib, 8*mib)
 
 	// In the order of the stream, nothing has to be waited for.
 	open := e.block(s)
@@ -197,7 +197,7 @@ func (e *env) poolMalloc() {
 		e.ok(transfer.MemcpyAsync(e.th, back, 2*mib, p, 2*mib, abi.MemcpyDeviceToHost, s))
 		e.ok(memory.MemPoolFreeAsync(e.th, p, s))
 	}
-	e.poolHas(pool, 10*mib, 8*mib) // three times the same block
+	poolHas(e, pool, 10*mib, 8*mib) // three times the same block
 	open()
 	e.ok(e.th.SynchronizeStream(s))
 	e.holds(back, noise(2*mib, 9))
@@ -206,13 +206,13 @@ func (e *env) poolMalloc() {
 	small := e.pool(8 * mib)
 	p := e.pooled(small, s, 8*mib)
 	e.ok(memory.MemPoolFreeAsync(e.th, p, s))
-	e.reached(s)
+	reached(e, s)
 	open = e.block(s)
 	p = e.pooled(small, s, 6*mib) // in its place, for all is over
-	e.poolHas(small, 6*mib, 6*mib)
+	poolHas(e, small, 6*mib, 6*mib)
 	e.ok(memory.MemPoolFreeAsync(e.th, p, s)) // which is not, this time
 	p = e.pooled(small, s, 4*mib)
-	e.poolHas(small, 6*mib, 6*mib)
+	poolHas(e, small, 6*mib, 6*mib)
 	e.want(memory.MemPoolMallocAsync(e.th, new(core.Addr), 4*mib, small, s), abi.ErrRTInternalError)
 	open()
 	e.ok(memory.MemPoolFreeAsync(e.th, p, s))
@@ -235,5 +235,5 @@ func (e *env) poolMalloc() {
 	e.ok(memory.MemPoolFreeAsync(e.th, p, s))
 	e.want(memory.MemPoolFreeAsync(e.th, p+4096, s), 0) // in no pool any more
 	e.ok(memory.Free(e.th, q))
-	e.poolHas(pool, 8*mib, 8*mib)
+	poolHas(e, pool, 8*mib, 8*mib)
 }

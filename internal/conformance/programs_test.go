@@ -244,9 +244,7 @@ func (in *interpreter) call(th *core.Thread, name string, a []uint64) *core.Erro
 		*pointer[uint64](a[0]) = a[1]
 	case "malloc":
 		b, err := unix.Mmap(-1, 0, int(a[1]), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-		if err != nil {
-			in.Fatal(err)
-		}
+		testenv.OK(in, err)
 		*pointer[uint64](a[0]) = address(&b[0])
 		in.mu.Lock()
 		defer in.mu.Unlock()

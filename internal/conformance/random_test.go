@@ -34,7 +34,7 @@ func given(b []byte) (p abi.RandomParaInfo) {
 	return p
 }
 
-func (e *env) lying(b []byte) (p abi.RandomParaInfo) {
+func lying(e *env, b []byte) (p abi.RandomParaInfo) {
 	e.Helper()
 	at := e.device(8)
 	e.write(at, b)
@@ -46,7 +46,7 @@ func (e *env) lying(b []byte) (p abi.RandomParaInfo) {
 func eight(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
 
 // random makes what is wanted of count numbers: a and b are the parameters of the function.
-func (e *env) random(kind abi.RandomNumFuncType, typ abi.DataType, a, b float64, count uint64) *randomArgs {
+func random(e *env, kind abi.RandomNumFuncType, typ abi.DataType, a, b float64, count uint64) *randomArgs {
 	e.Helper()
 	info := &abi.RandomNumTaskInfo{
 		DataType: typ, RandomResultAddr: e.device(8*count + 64), RandomCounterAddr: e.device(16),
@@ -63,7 +63,7 @@ func (e *env) random(kind abi.RandomNumFuncType, typ abi.DataType, a, b float64,
 
 // uniform10 is ten floats from 1 to 2.
 func uniform10(e *env) *randomArgs {
-	return e.random(abi.RandomNumFuncTypeUniformDis, abi.DataTypeFloat, 1, 2, 10)
+	return random(e, abi.RandomNumFuncTypeUniformDis, abi.DataTypeFloat, 1, 2, 10)
 }
 
 var randomBreakers = breakers[randomArgs]{
@@ -94,15 +94,15 @@ func init() {
 		return b.from("dataType-unknown", uniform10, randomNumAsync)(e)
 	})
 	prove("aclrtRandomNumAsync", "parameters", func(e *env) *core.Error {
-		e.randomRefused()
-		e.randomLate()
-		e.dropout()
-		e.ranges()
+		randomRefused(e)
+		randomLate(e)
+		dropout(e)
+		ranges(e)
 		return b.from("parameters", uniform10, randomNumAsync)(e)
 	})
 	behaves("aclrtRandomNumAsync", func(e *env) {
 		for _, m := range []machine{{}, {product: "A3"}} {
-			e.on(m).randomAgain()
+			randomAgain(e.on(m))
 		}
 		a := uniform10(e)
 		old := e.read(a.info.RandomResultAddr, 40)
@@ -121,7 +121,7 @@ func init() {
 }
 
 // randomRefused proves what a call refuses, before anything runs.
-func (e *env) randomRefused() {
+func randomRefused(e *env) {
 	e.Helper()
 	first := func(a *randomArgs) *abi.RandomParaInfo {
 		return &a.info.RandomNumFuncParaInfo.ParamInfo.UniformDisInfo().Min
@@ -147,7 +147,7 @@ func (e *env) randomRefused() {
 		"isAddr":            func(a *randomArgs) { first(a).IsAddr = 2 },
 		"NULL parameter":    func(a *randomArgs) { *first(a) = abi.RandomParaInfo{IsAddr: 1, Size: 4} },
 		"freed seed": func(a *randomArgs) {
-			a.info.RandomSeed = e.lying(eight(1))
+			a.info.RandomSeed = lying(e, eight(1))
 			e.ok(memory.Free(e.th, core.Addr(binary.LittleEndian.Uint64(a.info.RandomSeed.ValueOrAddr[:]))))
 		},
 		"max below min": func(a *randomArgs) { *second(a) = given(encoded(abi.DataTypeFloat, 0.5)) },
@@ -171,14 +171,14 @@ func (e *env) randomRefused() {
 		abi.RandomNumFuncTypeTruncatedNormalDis} {
 		for _, typ := range []abi.DataType{abi.DataTypeInt32, abi.DataTypeInt64, abi.DataTypeUint32,
 			abi.DataTypeUint64} {
-			e.want(randomNumAsync(e, e.random(kind, typ, 0, 1, 10)), abi.ErrRTParamInvalid)
+			e.want(randomNumAsync(e, random(e, kind, typ, 0, 1, 10)), abi.ErrRTParamInvalid)
 		}
 	}
 	e.ok(e.th.SynchronizeDevice())
 }
 
 // randomLate proves that parameters in memory are read when the task runs, and fail it if they are wrong.
-func (e *env) randomLate() {
+func randomLate(e *env) {
 	e.Helper()
 	a := uniform10(e)
 	u := a.info.RandomNumFuncParaInfo.ParamInfo.UniformDisInfo()
@@ -190,14 +190,14 @@ func (e *env) randomLate() {
 		return p
 	}
 	u.Min, u.Max = late(ends), late(ends+4)
-	a.info.RandomSeed, a.info.RandomNum = e.lying(eight(9)), e.lying(eight(10))
+	a.info.RandomSeed, a.info.RandomNum = lying(e, eight(9)), lying(e, eight(10))
 	release := e.block(a.stream)
 	e.ok(randomNumAsync(e, a))
 	if !checked { // it calls this the race that it is
 		copy(bytes(ends, 8), append(encoded(abi.DataTypeFloat, 5), encoded(abi.DataTypeFloat, 6)...))
 		release()
 		e.ok(e.th.SynchronizeStream(a.stream))
-		for _, v := range e.numbers(a) {
+		for _, v := range numbers(e, a) {
 			if v < 5 || v >= 6 {
 				e.Errorf("%v is not from 5 to 6", v)
 			}
@@ -208,9 +208,9 @@ func (e *env) randomLate() {
 	for _, wrong := range []func(a *randomArgs){
 		func(a *randomArgs) { // the maximum is the minimum
 			u := a.info.RandomNumFuncParaInfo.ParamInfo.UniformDisInfo()
-			u.Max = e.lying(encoded(abi.DataTypeFloat, 1))
+			u.Max = lying(e, encoded(abi.DataTypeFloat, 1))
 		},
-		func(a *randomArgs) { a.info.RandomNum = e.lying(eight(1 << 62)) },
+		func(a *randomArgs) { a.info.RandomNum = lying(e, eight(1<<62)) },
 	} {
 		a := uniform10(e)
 		wrong(a)
@@ -224,7 +224,7 @@ func (e *env) randomLate() {
 }
 
 // numbers reads what a has made.
-func (e *env) numbers(a *randomArgs) (list []float64) {
+func numbers(e *env, a *randomArgs) (list []float64) {
 	e.Helper()
 	size := uint64(len(encoded(a.info.DataType, 0)))
 	count := binary.LittleEndian.Uint64(a.info.RandomNum.ValueOrAddr[:])
@@ -255,12 +255,12 @@ func (e *env) numbers(a *randomArgs) (list []float64) {
 }
 
 // dropout proves that a mask has as many ones as the ratio leaves, and nothing behind them.
-func (e *env) dropout() {
+func dropout(e *env) {
 	e.Helper()
 	const n = 40_003
 	for _, typ := range []abi.DataType{abi.DataTypeFloat, abi.DataTypeFloat16, abi.DataTypeBF16} {
 		for _, ratio := range []float64{0, 0.25, 1} {
-			a := e.random(abi.RandomNumFuncTypeDropoutBitmask, typ, ratio, 0, n)
+			a := random(e, abi.RandomNumFuncTypeDropoutBitmask, typ, ratio, 0, n)
 			a.info.RandomNumFuncParaInfo.ParamInfo.DropoutBitmaskInfo().DropoutRation = given(encoded(typ, ratio))
 			behind := e.read(a.info.RandomResultAddr+(n+7)/8, 64)
 			e.ok(randomNumAsync(e, a))
@@ -279,7 +279,7 @@ func (e *env) dropout() {
 }
 
 // ranges proves that numbers of every type are where they belong, and fill it.
-func (e *env) ranges() {
+func ranges(e *env) {
 	e.Helper()
 	floats := []abi.DataType{abi.DataTypeFloat, abi.DataTypeFloat16, abi.DataTypeBF16}
 	all := append(floats, abi.DataTypeInt32, abi.DataTypeInt64, abi.DataTypeUint32, abi.DataTypeUint64)
@@ -289,10 +289,10 @@ func (e *env) ranges() {
 		abi.RandomNumFuncTypeTruncatedNormalDis: floats,
 	} {
 		for _, typ := range types {
-			a := e.random(kind, typ, 10, 20, count)
+			a := random(e, kind, typ, 10, 20, count)
 			e.ok(randomNumAsync(e, a))
 			e.ok(e.th.SynchronizeStream(a.stream))
-			list := e.numbers(a)
+			list := numbers(e, a)
 			lo, hi := slices.Min(list), slices.Max(list)
 			mean := 0.0
 			for _, v := range list {
@@ -317,11 +317,11 @@ func (e *env) ranges() {
 
 // randomAgain proves that numbers come from seed and counter alone, that the counter moves on, and that two halves
 // are the whole.
-func (e *env) randomAgain() {
+func randomAgain(e *env) {
 	e.Helper()
 	const count = 50_000
 	draw := func(seed []byte, counter []byte, n uint64) (result, after []byte) {
-		a := e.random(abi.RandomNumFuncTypeNormalDis, abi.DataTypeFloat, 0, 1, n)
+		a := random(e, abi.RandomNumFuncTypeNormalDis, abi.DataTypeFloat, 0, 1, n)
 		a.info.RandomSeed = given(seed)
 		e.write(a.info.RandomCounterAddr, counter)
 		e.ok(randomNumAsync(e, a))

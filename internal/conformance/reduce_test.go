@@ -50,11 +50,11 @@ var doubtful = map[string]func(e *env, n uint64) core.Addr{
 	"freed":            func(e *env, n uint64) core.Addr { return e.freed(dev, n) },
 	"pageable":         func(e *env, n uint64) core.Addr { return (e.pageable(n+8) + 7) &^ 7 },
 	"short":            func(e *env, n uint64) core.Addr { return e.device(n) + 64 },
-	"another device's": func(e *env, n uint64) core.Addr { return e.deviceOf(1, n) },
+	"another device's": func(e *env, n uint64) core.Addr { return deviceOf(e, 1, n) },
 }
 
 // deviceOf is memory of a device that nobody may reach.
-func (e *env) deviceOf(device int32, n uint64) (p core.Addr) {
+func deviceOf(e *env, device int32, n uint64) (p core.Addr) {
 	e.Helper()
 	o := e.rt.NewThread(4)
 	e.ok(o.SetDevice(device))
@@ -115,8 +115,8 @@ func init() {
 	prove("aclrtReduceAsync", "no-context", b.from("no-context", sum64, reduceAsync))
 	prove("aclrtReduceAsync", "stream-of-other-context", b.from("stream-of-other-context", sum64, reduceAsync))
 	prove("aclrtReduceAsync", "not-offered", func(e *env) *core.Error {
-		e.reduceTypes()
-		e.reduceNumbers()
+		reduceTypes(e)
+		reduceNumbers(e)
 		return b.from("not-offered", sum64, reduceAsync)(e)
 	})
 	prove("aclrtReduceAsync", "unaligned", func(e *env) *core.Error {
@@ -134,7 +134,7 @@ func init() {
 				}
 			}
 		}
-		e.reduceOverlaps()
+		reduceOverlaps(e)
 		a := sum64(e)
 		a.dst, a.src = a.dst+2, a.src+2
 		err := reduceAsync(e, a)
@@ -160,8 +160,8 @@ func init() {
 				e.holds(a.src, noise(64, 1))
 			}
 		}
-		e.reduceLarge()
-		e.reduceFails()
+		reduceLarge(e)
+		reduceFails(e)
 		o := e.on(machine{product: "310B", form: "RC"})
 		a := sum64(o)
 		o.ok(reduceAsync(o, a))
@@ -180,7 +180,7 @@ func added32(a, b []byte) []byte {
 }
 
 // reduceTypes proves which product reduces which types (notes of the table), and that none of the others is taken.
-func (e *env) reduceTypes() {
+func reduceTypes(e *env) {
 	e.Helper()
 	const (
 		f, h, b            = abi.DataTypeFloat, abi.DataTypeFloat16, abi.DataTypeBF16
@@ -227,7 +227,7 @@ func encoded(typ abi.DataType, v float64) []byte {
 }
 
 // reduceNumbers proves what comes out, for every kind and type.
-func (e *env) reduceNumbers() {
+func reduceNumbers(e *env) {
 	e.Helper()
 	nan, inf := math.NaN(), math.Inf(1)
 	o := e.on(machine{product: "950"}) // it has all types
@@ -254,7 +254,7 @@ func (e *env) reduceNumbers() {
 			for kind, want := range map[abi.ReduceKind]float64{abi.MemcpySdmaAutomaticSum: c.sum,
 				abi.MemcpySdmaAutomaticMax: c.highest, abi.MemcpySdmaAutomaticMin: c.lowest,
 				abi.MemcpySdmaAutomaticEqual: c.same} {
-				o.reduceOne(typ, kind, c.dst, c.src, want)
+				reduceOne(o, typ, kind, c.dst, c.src, want)
 			}
 		}
 	}
@@ -262,16 +262,16 @@ func (e *env) reduceNumbers() {
 	const sum = abi.MemcpySdmaAutomaticSum
 	e.ok(process.SetDeviceSatMode(e.th, abi.OverflowModeSaturation))
 	for _, o := range []*env{e, e.on(machine{product: "310B"})} {
-		o.reduceOne(abi.DataTypeFloat16, sum, 65504, 65504, 65504)
-		o.reduceOne(abi.DataTypeFloat, sum, -math.MaxFloat32, -math.MaxFloat32, -math.MaxFloat32)
-		o.reduceOne(abi.DataTypeFloat, sum, nan, 1, math.MaxFloat32)
+		reduceOne(o, abi.DataTypeFloat16, sum, 65504, 65504, 65504)
+		reduceOne(o, abi.DataTypeFloat, sum, -math.MaxFloat32, -math.MaxFloat32, -math.MaxFloat32)
+		reduceOne(o, abi.DataTypeFloat, sum, nan, 1, math.MaxFloat32)
 	}
 	e.ok(process.SetDeviceSatMode(e.th, abi.OverflowModeInfnan))
-	e.reduceOne(abi.DataTypeFloat16, sum, 65504, 65504, inf)
+	reduceOne(e, abi.DataTypeFloat16, sum, 65504, 65504, inf)
 }
 
 // reduceOne reduces three times the same element.
-func (e *env) reduceOne(typ abi.DataType, kind abi.ReduceKind, dst, src, want float64) {
+func reduceOne(e *env, typ abi.DataType, kind abi.ReduceKind, dst, src, want float64) {
 	e.Helper()
 	to, from := encoded(typ, dst), encoded(typ, src)
 	a := &reduceArgs{th: e.th, dst: e.device(64), src: e.device(64), count: uint64(3 * len(to)), kind: kind, typ: typ,
@@ -291,7 +291,7 @@ func (e *env) reduceOne(typ abi.DataType, kind abi.ReduceKind, dst, src, want fl
 
 // reduceOverlaps proves that src counts as it was before where it overlaps dst, in small and in large, and that dst
 // may be src.
-func (e *env) reduceOverlaps() {
+func reduceOverlaps(e *env) {
 	e.Helper()
 	const n = 200 << 10
 	for _, by := range []uint64{0, 4, 4096, 100 << 10} {
@@ -322,7 +322,7 @@ func (e *env) reduceOverlaps() {
 }
 
 // reduceLarge reduces several megabytes, between copies in the same stream.
-func (e *env) reduceLarge() {
+func reduceLarge(e *env) {
 	e.Helper()
 	const n = 5<<20 + 12
 	dst, src, s := e.device(n), e.device(n), e.stream()
@@ -338,7 +338,7 @@ func (e *env) reduceLarge() {
 }
 
 // reduceFails proves how a reduction fails that was accepted.
-func (e *env) reduceFails() {
+func reduceFails(e *env) {
 	e.Helper()
 	a := sum64(e)
 	e.faults.Fail(faulty.Task, 1, errors.New("a cosmic ray"))

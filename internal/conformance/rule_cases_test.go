@@ -14,7 +14,7 @@ type ruleCase struct {
 	form     string   // "" or "RC"
 	context  bool     // the thread has one
 	strict   bool     // what the documents forbid is refused
-	args     []string // see env.argument
+	args     []string // see argument
 }
 
 var ruleCases = []ruleCase{

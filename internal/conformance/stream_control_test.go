@@ -32,7 +32,7 @@ func proveFailureMode() {
 		return e.stranger().SetStreamFailureMode(0, goOn)
 	})
 	prove("aclrtSetStreamFailureMode", "stream-device-only", func(e *env) *core.Error {
-		return e.stranger().SetStreamFailureMode(e.flagged(abi.StreamDeviceUseOnly), goOn)
+		return e.stranger().SetStreamFailureMode(flagged(e, abi.StreamDeviceUseOnly), goOn)
 	})
 	prove("aclrtSetStreamFailureMode", "unchanged", func(e *env) *core.Error {
 		s := e.stream()
@@ -43,14 +43,14 @@ func proveFailureMode() {
 	prove("aclrtSetStreamFailureMode", "stops-already", func(e *env) *core.Error {
 		s := e.stream()
 		e.ok(e.th.SetStreamFailureMode(s, stop))
-		e.failsOn(s, fault)
+		failsOn(e, s, fault)
 		e.want(e.th.SynchronizeStream(s), faultCode)
 		return e.elsewhere().SetStreamFailureMode(s, goOn)
 	})
 	prove("aclrtSetStreamFailureMode", "stream-failed", func(e *env) *core.Error {
 		s, other := e.stream(), e.stream()
 		e.ok(e.th.SetStreamFailureMode(s, stop))
-		e.failsOn(s, fault)
+		failsOn(e, s, fault)
 		e.want(e.th.SynchronizeStream(s), faultCode)
 		return e.elsewhere().SetStreamFailureMode(other, stop)
 	})
@@ -58,7 +58,7 @@ func proveFailureMode() {
 		// By default what follows a failure runs.
 		s, p := e.stream(), e.device(64)
 		e.write(p, make([]byte, 64))
-		e.failsOn(s, fault)
+		failsOn(e, s, fault)
 		e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s))
 		e.want(e.th.SynchronizeStream(s), faultCode)
 		if b := e.read(p, 64); b[0] != 1 {
@@ -70,7 +70,7 @@ func proveFailureMode() {
 		e.ok(e.th.SetStreamFailureMode(s, stop))
 		e.ok(e.th.LaunchHostFunc(other, func(core.Addr) { e.Error("a task of another stream ran") }, 0))
 		third := e.stream()
-		e.failsOn(third, fault)
+		failsOn(e, third, fault)
 		e.want(e.th.SynchronizeStream(third), faultCode)
 		gate()
 		for _, s := range []core.Handle{0, s, third, other} {
@@ -92,30 +92,30 @@ func proveOverflow() {
 	behaves("aclrtSetStreamOverflowSwitch", func(e *env) {
 		a, b := e.stream(), e.stream()
 		e.ok(e.th.SetStreamOverflowSwitch(a, 1))
-		if got := []uint32{e.overflow(a), e.overflow(b), e.overflow(0)}; !slices.Equal(got, []uint32{1, 0, 0}) {
+		if got := []uint32{overflow(e, a), overflow(e, b), overflow(e, 0)}; !slices.Equal(got, []uint32{1, 0, 0}) {
 			e.Errorf("switches %v", got)
 		}
 		e.ok(e.th.SetStreamOverflowSwitch(a, 0))
 		e.ok(e.th.SetStreamOverflowSwitch(0, 1))
-		if got := []uint32{e.overflow(a), e.overflow(0)}; !slices.Equal(got, []uint32{0, 1}) {
+		if got := []uint32{overflow(e, a), overflow(e, 0)}; !slices.Equal(got, []uint32{0, 1}) {
 			e.Errorf("switches %v", got)
 		}
 	})
 
 	behaves("aclrtGetStreamOverflowSwitch", func(e *env) {
 		s := e.stream()
-		if e.overflow(s) != 0 {
+		if overflow(e, s) != 0 {
 			e.Error("it starts switched on")
 		}
 		e.ok(e.th.SetStreamOverflowSwitch(s, 1))
-		if e.overflow(s) != 1 {
+		if overflow(e, s) != 1 {
 			e.Error("it was not switched on")
 		}
 	})
 }
 
 // overflow is the overflow switch of a stream.
-func (e *env) overflow(s core.Handle) uint32 {
+func overflow(e *env, s core.Handle) uint32 {
 	e.Helper()
 	v := uint32(9)
 	e.ok(e.th.GetStreamOverflowSwitch(s, &v))
@@ -135,7 +135,7 @@ func proveAbort() {
 	prove("aclrtStreamAbort", "aborting", func(e *env) *core.Error {
 		e.rt.SetAbortPatience(time.Millisecond)
 		var err *core.Error
-		e.abortingDevice0(func(busy core.Handle) { err = e.th.StreamAbort(busy) }) // 107019 if it did look
+		abortingDevice0(e, func(busy core.Handle) { err = e.th.StreamAbort(busy) }) // 107019 if it did look
 		return err
 	})
 	prove("aclrtStreamAbort", "time-up", func(e *env) *core.Error {
@@ -147,8 +147,8 @@ func proveAbort() {
 		for _, s := range []core.Handle{e.stream(), 0} {
 			p := e.device(64)
 			e.write(p, make([]byte, 64))
-			e.failsOn(s, fault)
-			e.stick(s)
+			failsOn(e, s, fault)
+			stick(e, s)
 			e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s))
 			e.want(e.waits(func() { e.ok(e.sibling().StreamAbort(s)) },
 				func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
@@ -188,17 +188,17 @@ func proveAbort() {
 		if !ran {
 			e.Error("the stream does not work afterwards")
 		}
-		s = e.stuck()
+		s = stuck(e)
 		e.want(e.waits(func() { e.ok(e.stranger().StreamStop(s)) },
 			func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
 	})
 
 	prove("aclrtPersistentTaskClean", "not-persistent", func(e *env) *core.Error {
-		for _, s := range []core.Handle{e.stream(), e.flagged(abi.StreamCpuSchedule),
-			e.flagged(abi.StreamCpuSchedule | abi.StreamPersistent)} {
+		for _, s := range []core.Handle{e.stream(), flagged(e, abi.StreamCpuSchedule),
+			flagged(e, abi.StreamCpuSchedule|abi.StreamPersistent)} {
 			e.want(e.th.PersistentTaskClean(s), abi.ErrRTInternalError)
 		}
-		return e.th.PersistentTaskClean(e.flagged(abi.StreamPersistent)) // bound to no model
+		return e.th.PersistentTaskClean(flagged(e, abi.StreamPersistent)) // bound to no model
 	})
 }
 
@@ -211,7 +211,7 @@ func proveAttributes() {
 		// Failure mode, in the order of aclrtSetStreamFailureMode.
 		const mode, overflow = abi.StreamAttrFailureMode, abi.StreamAttrFloatOverflowCheck
 		e.want(e.on(small).th.SetStreamAttribute(0, mode, &v), abi.ErrRTParamInvalid)
-		e.want(e.stranger().SetStreamAttribute(e.flagged(abi.StreamDeviceUseOnly), mode, &v),
+		e.want(e.stranger().SetStreamAttribute(flagged(e, abi.StreamDeviceUseOnly), mode, &v),
 			abi.ErrRTFeatureNotSupport)
 		e.want(e.stranger().SetStreamAttribute(e.stream(), mode, &v), abi.ErrRTContextNull)
 		e.ok(e.th.SetStreamAttribute(e.foreign(), mode, &v))
@@ -244,11 +244,11 @@ func proveAttributes() {
 		}
 		var p uint32
 		e.ok(e.th.StreamGetPriority(s, &p))
-		if p != 7 || e.overflow(s) != 1 {
-			e.Errorf("priority %d, overflow switch %d", p, e.overflow(s))
+		if p != 7 || overflow(e, s) != 1 {
+			e.Errorf("priority %d, overflow switch %d", p, overflow(e, s))
 		}
 		// The mode is the real one.
-		e.failsOn(e.stream(), faulty.Code(abi.ErrRTTaskTimeout))
+		failsOn(e, e.stream(), faulty.Code(abi.ErrRTTaskTimeout))
 		e.want(e.th.SynchronizeStream(s), abi.ErrRTTaskTimeout)
 		var v abi.StreamAttrValue
 		e.want(e.stranger().SetStreamAttribute(0, tag, &v), abi.ErrRTContextNull)
@@ -283,7 +283,7 @@ func proveStateCallbacks() {
 		e.ok(e.th.RegStreamStateCallback(cstr("a"), note("c"), 3)) // replaces it
 		e.ok(e.th.RegStreamStateCallback(cstr("b"), nil, 0))
 		e.ok(e.th.RegStreamStateCallback(cstr("unknown"), nil, 0))
-		e.ok(e.th.DestroyStreamForce(e.flagged(0)))
+		e.ok(e.th.DestroyStreamForce(flagged(e, 0)))
 		e.ok(e.th.RegStreamStateCallback(cstr("a"), nil, 0))
 		e.stream()
 		const made, gone = "ACL_RT_STREAM_STATE_CREATE_POST", "ACL_RT_STREAM_STATE_DESTROY_PRE"

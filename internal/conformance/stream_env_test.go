@@ -15,7 +15,7 @@ import (
 func cstr(s string) *byte { return &append([]byte(s), 0)[0] }
 
 // flagged makes a stream with flags.
-func (e *env) flagged(flags uint32) core.Handle {
+func flagged(e *env, flags uint32) core.Handle {
 	e.Helper()
 	var s core.Handle
 	e.ok(e.th.CreateStreamWithConfig(&s, 0, flags))
@@ -26,15 +26,15 @@ func (e *env) flagged(flags uint32) core.Handle {
 const nobody = 0xDEAD
 
 // stuck makes a stream that waits for a thread that never comes. Only dropping its work helps.
-func (e *env) stuck() core.Handle {
+func stuck(e *env) core.Handle {
 	e.Helper()
 	s := e.stream()
-	e.stick(s)
+	stick(e, s)
 	return s
 }
 
 // stick makes what follows on s wait for a thread that never comes.
-func (e *env) stick(s core.Handle) {
+func stick(e *env, s core.Handle) {
 	e.Helper()
 	e.ok(e.th.SubscribeReport(nobody, s))
 	e.ok(e.th.LaunchCallback(func(core.Addr) { e.Error("nobody ran it") }, 0, abi.CallbackBlock, s))
@@ -60,7 +60,7 @@ func (e *env) busy() (core.Handle, func()) {
 }
 
 // failsOn queues a task on s that fails with err when it runs.
-func (e *env) failsOn(s core.Handle, err error) {
+func failsOn(e *env, s core.Handle, err error) {
 	e.Helper()
 	p := e.device(64)
 	e.faults.Fail(faulty.Task, 1, err)
@@ -87,7 +87,7 @@ func (e *env) within(f func() *core.Error) *core.Error {
 }
 
 // here is e.th's current context.
-func (e *env) here() core.Handle {
+func here(e *env) core.Handle {
 	e.Helper()
 	var c core.Handle
 	e.ok(e.th.GetCurrentContext(&c))
@@ -98,7 +98,7 @@ func (e *env) here() core.Handle {
 func (e *env) sibling() *core.Thread {
 	e.Helper()
 	th := e.rt.NewThread(6)
-	e.ok(th.SetCurrentContext(e.here()))
+	e.ok(th.SetCurrentContext(here(e)))
 	return th
 }
 
@@ -112,7 +112,7 @@ func (e *env) elsewhere() *core.Thread {
 }
 
 // abortingDevice0 runs f while device 0 aborts its tasks. On the stream f gets a host function is running.
-func (e *env) abortingDevice0(f func(core.Handle)) {
+func abortingDevice0(e *env, f func(core.Handle)) {
 	e.Helper()
 	s, release := e.busy() // the abort lasts until it is released
 	probe := e.stream()

@@ -70,7 +70,7 @@ func init() {
 		p := e.pinned(4)
 		d := e.device(4)
 		e.write(d, []byte{1, 2, 3, 4})
-		s = e.flagged(abi.StreamPersistent)
+		s = flagged(e, abi.StreamPersistent)
 		e.ok(transfer.MemcpyAsync(e.th, p, 4, d, 4, abi.MemcpyDeviceToHost, s))
 		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { e.Error("a persistent stream ran") }, 0))
 		e.ok(e.th.SynchronizeStream(s))
@@ -125,13 +125,13 @@ func proveDestroy() {
 	})
 
 	behaves("aclrtDestroyStreamForce", func(e *env) {
-		s := e.stuck()
+		s := stuck(e)
 		p := e.device(64)
 		e.ok(transfer.Memset(e.th, p, 64, 1, 64))
 		e.ok(transfer.MemsetAsync(e.th, p, 64, 2, 64, s))
 		err := e.waits(func() { e.ok(e.within(func() *core.Error { return e.th.DestroyStreamForce(s) })) },
 			func() *core.Error {
-				return e.rt.ThreadIn(e.here()).SynchronizeStream(s)
+				return e.rt.ThreadIn(here(e)).SynchronizeStream(s)
 			})
 		e.want(err, abi.ErrRTStreamAbort)
 		if b := e.read(p, 64); b[0] != 1 {
@@ -145,8 +145,8 @@ func proveSynchronize() {
 	prove("aclrtSynchronizeStream", "task-failed", func(e *env) *core.Error {
 		countsOnHaste(e)
 		s := e.stream()
-		e.failsOn(s, fault)
-		e.failsOn(s, faulty.Code(abi.ErrRTTaskTimeout))
+		failsOn(e, s, fault)
+		failsOn(e, s, faulty.Code(abi.ErrRTTaskTimeout))
 		err := e.th.SynchronizeStream(s)
 		e.want(err, faultCode)
 		// It is reported once, and only for its own stream.
@@ -155,15 +155,15 @@ func proveSynchronize() {
 		return err
 	})
 	prove("aclrtSynchronizeStream", "stream-aborted", func(e *env) *core.Error {
-		s := e.stuck()
+		s := stuck(e)
 		return e.waits(func() { e.ok(e.sibling().StreamAbort(s)) },
 			func() *core.Error { return e.th.SynchronizeStream(s) })
 	})
 	proveMore("aclrtSynchronizeStream", "stream-unwaited", func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
-			s := e.flagged(flags)
-			e.failsOn(s, fault)
-			e.stick(s)
+			s := flagged(e, flags)
+			failsOn(e, s, fault)
+			stick(e, s)
 			e.ok(e.within(func() *core.Error { return e.stranger().SynchronizeStream(s) }))
 		}
 		return nil
@@ -182,7 +182,7 @@ func proveSynchronize() {
 		// Overflow is a result, not a last error.
 		for _, code := range []abi.Code{abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow,
 			abi.ErrRTEndOfSequence, abi.ErrRTModelAbortNormal, abi.ErrRTSocketClose} {
-			e.failsOn(0, faulty.Code(code))
+			failsOn(e, 0, faulty.Code(code))
 			err := e.th.SynchronizeStream(0)
 			e.want(err, code)
 			if e.th.Done(err); process.PeekAtLastError(e.th, 0) != 0 {
@@ -190,7 +190,7 @@ func proveSynchronize() {
 			}
 		}
 		// Cancelling is a timeout.
-		s = e.stuck()
+		s = stuck(e)
 		cancel := make(chan struct{})
 		e.want(e.waits(func() { close(cancel) }, func() *core.Error {
 			return e.th.SynchronizeStreamWithin(s, core.WaitLimit{Cancel: cancel})
@@ -199,22 +199,22 @@ func proveSynchronize() {
 
 	prove("aclrtSynchronizeStreamWithTimeout", "time-up", func(e *env) *core.Error {
 		s := e.stream()
-		e.failsOn(s, fault)
-		e.stick(s)
+		failsOn(e, s, fault)
+		stick(e, s)
 		return e.th.SynchronizeStreamWithTimeout(s, 5)
 	})
 	prove("aclrtSynchronizeStreamWithTimeout", "task-failed", func(e *env) *core.Error {
 		s := e.stream()
-		e.failsOn(s, fault)
+		failsOn(e, s, fault)
 		err := e.th.SynchronizeStreamWithTimeout(s, -1)
 		e.want(err, faultCode)
 		return err
 	})
 	proveMore("aclrtSynchronizeStreamWithTimeout", "stream-unwaited", func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
-			s := e.flagged(flags)
-			e.failsOn(s, fault)
-			e.stick(s)
+			s := flagged(e, flags)
+			failsOn(e, s, fault)
+			stick(e, s)
 			e.ok(e.within(func() *core.Error { return e.stranger().SynchronizeStreamWithTimeout(s, -1) }))
 		}
 		return nil
@@ -231,8 +231,8 @@ func proveSynchronize() {
 func proveQueries() {
 	proveMore("aclrtStreamQuery", "stream-unwaited", func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
-			s := e.flagged(flags)
-			e.stick(s)
+			s := flagged(e, flags)
+			stick(e, s)
 			st := abi.StreamStatusNotReady
 			e.ok(e.stranger().StreamQuery(s, &st))
 			if st != abi.StreamStatusComplete {
@@ -255,7 +255,7 @@ func proveQueries() {
 			e.Errorf("done: %v", st)
 		}
 		// It does not tell of failures, so they are still there.
-		e.failsOn(s, fault)
+		failsOn(e, s, fault)
 		for st = abi.StreamStatusNotReady; st != abi.StreamStatusComplete; {
 			e.ok(e.elsewhere().StreamQuery(s, &st))
 		}
@@ -282,7 +282,7 @@ func proveQueries() {
 	behaves("aclrtStreamGetFlags", func(e *env) {
 		for _, f := range []uint32{0, abi.StreamFastLaunch | abi.StreamFastSync, abi.StreamDeviceUseOnly} {
 			var v uint32
-			e.ok(e.th.StreamGetFlags(e.flagged(f), &v))
+			e.ok(e.th.StreamGetFlags(flagged(e, f), &v))
 			if v != f {
 				e.Errorf("flags %#x became %#x", f, v)
 			}

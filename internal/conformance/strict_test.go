@@ -65,7 +65,7 @@ func init() {
 			registering...))
 
 	prove("aclrtMemManagedAdvise", "size-unaligned", onlyStrict(func(e *env) *core.Error {
-		p := e.managed(4 << 20)
+		p := managed(e, 4<<20)
 		host := abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}
 		e.ok(memory.MemManagedAdvise(e.th, p, 2<<20, abi.MemAdviseSetReadMostly, host))
 		return memory.MemManagedAdvise(e.th, p, 4096, abi.MemAdviseSetReadMostly, host)
@@ -84,18 +84,18 @@ func init() {
 	prove("aclrtRecordEvent", "other-device", onlyStrict(func(e *env) *core.Error {
 		var event, s core.Handle
 		e.ok(e.th.CreateEvent(&event))
-		return e.next(&s).RecordEvent(event, s)
+		return next(e, &s).RecordEvent(event, s)
 	}, onEveryProduct...))
 	prove("aclrtStreamWaitEvent", "other-device", onlyStrict(func(e *env) *core.Error {
 		var event, s core.Handle
 		e.ok(e.th.CreateEvent(&event))
 		e.ok(e.th.RecordEvent(event, e.stream()))
-		return e.next(&s).StreamWaitEvent(s, event)
+		return next(e, &s).StreamWaitEvent(s, event)
 	}, onEveryProduct...))
 }
 
 // next is a thread on the next device, with a stream there.
-func (e *env) next(s *core.Handle) *core.Thread {
+func next(e *env, s *core.Handle) *core.Thread {
 	e.Helper()
 	o := e.rt.NewThread(4)
 	e.ok(o.SetDevice(1))

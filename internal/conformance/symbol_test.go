@@ -45,7 +45,7 @@ func toSymbolAsync(_ *env, a *symbolArgs) *core.Error {
 }
 
 // variable registers a variable of 100 bytes: noise(100, 7).
-func (e *env) variable() core.Addr {
+func variable(e *env) core.Addr {
 	e.Helper()
 	p := e.pageable(1)
 	e.ok(transfer.DefineSymbol(e.rt, p, 100, noise(100, 7)))
@@ -55,7 +55,7 @@ func (e *env) variable() core.Addr {
 // symbol40 is 40 bytes of a variable from byte 10 on, and pinned memory with noise(40, 1).
 func symbol40(kind abi.MemcpyKind) func(e *env) *symbolArgs {
 	return func(e *env) *symbolArgs {
-		a := &symbolArgs{th: e.th, symbol: e.variable(), other: e.pinned(40), most: 40, count: 40, offset: 10,
+		a := &symbolArgs{th: e.th, symbol: variable(e), other: e.pinned(40), most: 40, count: 40, offset: 10,
 			kind: kind, stream: e.stream(), devPtr: new(core.Addr), size: new(uint64)}
 		e.write(a.other, noise(40, 1))
 		return a
@@ -90,12 +90,12 @@ func init() {
 		{"symbol-unknown", func(e *env, a *symbolArgs) { a.symbol = e.pageable(1) }},
 	}
 	prove("aclrtGetSymbolAddress", "symbol-unknown", func(e *env) *core.Error {
-		e.registration()
+		registration(e)
 		return b.from("symbol-unknown", good, symbolAddress)(e)
 	})
 	prove("aclrtGetSymbolAddress", "not-loadable", loadFails(good, symbolAddress))
 	behaves("aclrtGetSymbolAddress", func(e *env) {
-		symbol := e.variable()
+		symbol := variable(e)
 		var first, again, second core.Addr
 		e.ok(transfer.GetSymbolAddress(e.th, symbol, &first))
 		e.ok(transfer.GetSymbolAddress(e.sibling(), symbol, &again))
@@ -115,7 +115,7 @@ func init() {
 	prove("aclrtGetSymbolSize", "not-loadable", loadFails(good, symbolSize))
 	behaves("aclrtGetSymbolSize", func(e *env) {
 		var size uint64
-		e.ok(transfer.GetSymbolSize(e.th, e.variable(), &size))
+		e.ok(transfer.GetSymbolSize(e.th, variable(e), &size))
 		if size != 100 {
 			e.Errorf("%d bytes", size)
 		}
@@ -123,7 +123,7 @@ func init() {
 }
 
 // registration proves what ropewayRegisterSymbol takes, and that a reset device has forgotten.
-func (e *env) registration() {
+func registration(e *env) {
 	e.Helper()
 	p := e.pageable(1)
 	e.want(transfer.DefineSymbol(e.rt, 0, 1, nil), abi.ErrInvalidParam)
@@ -196,7 +196,7 @@ func init() {
 	for function, call := range map[string]symbolCall{
 		"aclrtMemcpyFromSymbolAsync": fromSymbolAsync, "aclrtMemcpyToSymbolAsync": toSymbolAsync,
 	} {
-		prove(function, "as-aclrtMemcpyAsync", func(e *env) *core.Error { return e.asyncSymbol(call) })
+		prove(function, "as-aclrtMemcpyAsync", func(e *env) *core.Error { return asyncSymbol(e, call) })
 	}
 	behaves("aclrtMemcpyFromSymbol", func(e *env) {
 		for _, w := range []where{host, unreg} {
@@ -215,7 +215,7 @@ func init() {
 			a := good(e)
 			a.other = e.memory(w, 40)
 			e.write(a.other, noise(40, 1))
-			e.symbolOrder(a, w, fromSymbolAsync, func() { e.holds(a.other, noise(40, 1)) })
+			symbolOrder(e, a, w, fromSymbolAsync, func() { e.holds(a.other, noise(40, 1)) })
 			e.holds(a.other, noise(100, 7)[10:50])
 		}
 	})
@@ -226,7 +226,7 @@ func init() {
 			a.other = e.memory(w, 40)
 			e.write(a.other, noise(40, 1))
 			e.ok(toSymbol(e, a))
-			e.changed(a)
+			changed(e, a)
 		}
 	})
 
@@ -237,14 +237,14 @@ func init() {
 			e.write(a.other, noise(40, 1))
 			var at core.Addr
 			e.ok(transfer.GetSymbolAddress(e.th, a.symbol, &at))
-			e.symbolOrder(a, w, toSymbolAsync, func() { e.holds(at, noise(100, 7)) })
-			e.changed(a)
+			symbolOrder(e, a, w, toSymbolAsync, func() { e.holds(at, noise(100, 7)) })
+			changed(e, a)
 		}
 	})
 }
 
 // changed checks that the 40 bytes of a are in the variable, and nothing else is.
-func (e *env) changed(a *symbolArgs) {
+func changed(e *env, a *symbolArgs) {
 	e.Helper()
 	var at core.Addr
 	e.ok(transfer.GetSymbolAddress(e.th, a.symbol, &at))
@@ -255,7 +255,7 @@ func (e *env) changed(a *symbolArgs) {
 
 // symbolOrder makes a copy on a stream that is held up: it is made when the stream comes to it, and with pageable
 // memory the call waits for that.
-func (e *env) symbolOrder(a *symbolArgs, w where, call symbolCall, before func()) {
+func symbolOrder(e *env, a *symbolArgs, w where, call symbolCall, before func()) {
 	e.Helper()
 	release := e.block(a.stream)
 	if w == unreg {
@@ -269,7 +269,7 @@ func (e *env) symbolOrder(a *symbolArgs, w where, call symbolCall, before func()
 }
 
 // asyncSymbol proves that a copy answers like aclrtMemcpyAsync.
-func (e *env) asyncSymbol(call symbolCall) *core.Error {
+func asyncSymbol(e *env, call symbolCall) *core.Error {
 	e.Helper()
 	good := symbol40(dflt)
 	a := good(e)

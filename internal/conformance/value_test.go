@@ -21,15 +21,15 @@ const (
 )
 
 // word is 8 bytes of device memory that hold a value.
-func (e *env) word(value uint64) core.Addr {
+func word(e *env, value uint64) core.Addr {
 	e.Helper()
 	p := e.device(8)
-	e.poke(p, value)
+	poke(e, p, value)
 	return p
 }
 
 // poke writes a word as a copy does, and peek reads it.
-func (e *env) poke(p core.Addr, value uint64) {
+func poke(e *env, p core.Addr, value uint64) {
 	e.Helper()
 	h := e.pinned(8)
 	binary.NativeEndian.PutUint64(bytes(h, 8), value)
@@ -37,7 +37,7 @@ func (e *env) poke(p core.Addr, value uint64) {
 	e.ok(memory.FreeHost(e.th, h))
 }
 
-func (e *env) peek(p core.Addr) uint64 {
+func peek(e *env, p core.Addr) uint64 {
 	e.Helper()
 	h := e.pinned(8)
 	e.ok(transfer.Memcpy(e.th, h, 8, p, 8, abi.MemcpyDeviceToHost))
@@ -59,7 +59,7 @@ func (f valueCall) lost(e *env) *core.Error {
 	for size = 64; f(e.th, p+core.Addr(size), 0, 0) == nil; size += 8 {
 		e.ok(e.th.StreamAbort(0))
 	}
-	th, _ := e.onDevice(1)
+	th, _ := threadOn(e, 1)
 	var q core.Addr
 	e.ok(memory.Malloc(th, &q, 64, abi.MemMallocHugeFirst))
 	e.want(f(e.th, q, 0, 0), abi.ErrRTParamInvalid) // without access to that device
@@ -82,23 +82,23 @@ func init() {
 	behaves("aclrtValueWrite", func(e *env) {
 		p := e.device(24)
 		for i := range core.Addr(3) {
-			e.poke(p+8*i, uint64(i))
+			poke(e, p+8*i, uint64(i))
 		}
 		s, open := e.gated()
 		e.ok(signal.ValueWrite(e.th, p+8, math.MaxUint64-6, 0, s))
-		if got := e.peek(p + 8); got != 1 {
+		if got := peek(e, p+8); got != 1 {
 			e.Errorf("written before its turn: %d", got)
 		}
 		open()
 		e.passes(s)
 		for i, want := range []uint64{0, math.MaxUint64 - 6, 2} {
-			if got := e.peek(p + 8*core.Addr(i)); got != want {
+			if got := peek(e, p+8*core.Addr(i)); got != want {
 				e.Errorf("word %d is %d, not %d", i, got, want)
 			}
 		}
 		e.ok(signal.ValueWrite(e.th, p, 5, 0, 0)) // the default stream
 		e.passes(0)
-		if got := e.peek(p); got != 5 {
+		if got := peek(e, p); got != 5 {
 			e.Errorf("word 0 is %d", got)
 		}
 		// It need not be aligned at the call, but the device cannot do it.
@@ -118,7 +118,7 @@ func init() {
 func valueWaits(e *env) {
 	ways := []func(p core.Addr, v uint64){
 		func(p core.Addr, v uint64) { e.ok(signal.ValueWrite(e.th, p, v, 0, 0)) },
-		func(p core.Addr, v uint64) { e.poke(p, v) }, // a copy, which wakes nothing
+		func(p core.Addr, v uint64) { poke(e, p, v) }, // a copy, which wakes nothing
 	}
 	for i, c := range []struct {
 		flag           uint32
@@ -130,7 +130,7 @@ func valueWaits(e *env) {
 		{and, 0b110, 0b001, 0b100}, {and, 1 << 63, 1<<63 - 1, math.MaxUint64},
 		{nor, 0xF, ^uint64(0xF), ^uint64(0x1F)}, {nor, 0, math.MaxUint64, 0},
 	} {
-		p, s := e.word(c.no), e.stream()
+		p, s := word(e, c.no), e.stream()
 		e.ok(signal.ValueWait(e.th, p, c.given, c.flag, s))
 		e.held(s)
 		ways[i%len(ways)](p, c.yes)
@@ -139,7 +139,7 @@ func valueWaits(e *env) {
 		e.passes(s)
 		e.ok(e.th.DestroyStream(s))
 	}
-	p, a, b := e.word(0), e.stream(), e.stream() // back and forth
+	p, a, b := word(e, 0), e.stream(), e.stream() // back and forth
 	for i := range uint64(50) {
 		e.ok(signal.ValueWait(e.th, p, 2*i+1, eq, a))
 		e.ok(signal.ValueWrite(e.th, p, 2*i+2, 0, a))
@@ -148,7 +148,7 @@ func valueWaits(e *env) {
 	}
 	e.passes(a)
 	e.passes(b)
-	if got := e.peek(p); got != 100 {
+	if got := peek(e, p); got != 100 {
 		e.Errorf("the word is %d", got)
 	}
 	e.ok(signal.ValueWait(e.th, p, 0, eq, a)) // dropped waits are over

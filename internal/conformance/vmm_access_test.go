@@ -13,7 +13,7 @@ func readWrite(typ abi.MemLocationType, id uint32) *abi.MemAccessDesc {
 }
 
 // hasAccess checks what access a location has to an address.
-func (e *env) hasAccess(p core.Addr, typ abi.MemLocationType, id uint32, want abi.MemAccessFlags) {
+func hasAccess(e *env, p core.Addr, typ abi.MemLocationType, id uint32, want abi.MemAccessFlags) {
 	e.Helper()
 	flag := uint64(99)
 	e.ok(memory.MemGetAccess(e.stranger(), p, &abi.MemLocation{Type: typ, ID: id}, &flag))
@@ -54,8 +54,8 @@ func init() {
 		return err
 	}))
 	prove("aclrtMemSetAccess", "not-mapped", virtual(func(e *env) *core.Error {
-		p, good := e.reserved(16*mib), readWrite(onDevice, 0)
-		e.mapped(p, 4*mib, memProp())
+		p, good := reserved(e, 16*mib), readWrite(onDevice, 0)
+		mapped(e, p, 4*mib, memProp())
 		refuse := func(at core.Addr, size uint64, list ...abi.MemAccessDesc) {
 			e.Helper()
 			e.want(memory.MemSetAccess(e.th, at, size, &list[0], uint64(len(list))), abi.ErrRTDrvInternalError)
@@ -66,28 +66,28 @@ func init() {
 		refuse(p+4*mib, 4*mib, *good)
 		refuse(p, 4*mib, *readWrite(onDevice, 9))
 		// All are looked at before one counts.
-		e.ok(memory.MemMapNoAccess(e.th, p+8*mib, 4*mib, 0, e.physical(4*mib, memProp()), 0))
+		e.ok(memory.MemMapNoAccess(e.th, p+8*mib, 4*mib, 0, physical(e, 4*mib, memProp()), 0))
 		refuse(p+8*mib, 4*mib, *good, *readWrite(onDevice, 9))
-		e.hasAccess(p+8*mib, onDevice, 0, abi.MemAccessFlagsNone)
+		hasAccess(e, p+8*mib, onDevice, 0, abi.MemAccessFlagsNone)
 		return memory.MemSetAccess(e.th, 7, 4*mib, good, 1)
 	}))
 	prove("aclrtMemSetAccess", "access-beyond-memory", virtual(func(e *env) *core.Error {
 		o := e.on(machine{product: "310B"}) // without peers
-		q := o.reserved(2 * mib)
-		o.mapped(q, 2*mib, memProp())
+		q := reserved(o, 2*mib)
+		mapped(o, q, 2*mib, memProp())
 		o.want(memory.MemSetAccess(o.th, q, 2*mib, readWrite(onDevice, 1), 1), abi.ErrRTParamInvalid)
-		p := e.reserved(4 * mib)
-		e.mapped(p, 4*mib, memProp())
+		p := reserved(e, 4*mib)
+		mapped(e, p, 4*mib, memProp())
 		// the host does not reach a device's memory
 		return memory.MemSetAccess(e.th, p, 4*mib, readWrite(abi.MemLocationTypeHost, 0), 1)
 	}))
 	behaves("aclrtMemSetAccess", func(e *env) {
-		e.needsMapper()
+		needsMapper(e)
 		dev := abi.MemLocationTypeDevice
-		p := e.reserved(8 * mib)
-		e.mapped(p, 2*mib, memProp())
-		e.hasAccess(p, dev, 0, abi.MemAccessFlagsReadwrite)
-		e.hasAccess(p, dev, 1, abi.MemAccessFlagsNone)
+		p := reserved(e, 8*mib)
+		mapped(e, p, 2*mib, memProp())
+		hasAccess(e, p, dev, 0, abi.MemAccessFlagsReadwrite)
+		hasAccess(e, p, dev, 1, abi.MemAccessFlagsNone)
 		// Device 1 copies it once it may.
 		e.write(p, noise(2*mib, 1))
 		e.ok(e.th.SetDevice(1))
@@ -95,16 +95,16 @@ func init() {
 		e.want(transfer.Memcpy(e.th, q, 2*mib, p, 2*mib, abi.MemcpyDeviceToDevice), abi.ErrRTParamInvalid)
 		list := []abi.MemAccessDesc{*readWrite(dev, 1), *readWrite(dev, 0)}
 		e.ok(memory.MemSetAccess(e.stranger(), p, 2*mib, &list[0], 2))
-		e.hasAccess(p, dev, 1, abi.MemAccessFlagsReadwrite)
+		hasAccess(e, p, dev, 1, abi.MemAccessFlagsReadwrite)
 		e.ok(transfer.Memcpy(e.th, q, 2*mib, p, 2*mib, abi.MemcpyDeviceToDevice))
 		e.holds(q, noise(2*mib, 1))
 		// The host's own memory.
-		e.mapped(p+4*mib, 2*mib, hostProp(abi.MemAttrMemHuge))
-		e.hasAccess(p+4*mib, abi.MemLocationTypeHost, 0, abi.MemAccessFlagsReadwrite)
-		e.hasAccess(p+4*mib, dev, 0, abi.MemAccessFlagsNone)
+		mapped(e, p+4*mib, 2*mib, hostProp(abi.MemAttrMemHuge))
+		hasAccess(e, p+4*mib, abi.MemLocationTypeHost, 0, abi.MemAccessFlagsReadwrite)
+		hasAccess(e, p+4*mib, dev, 0, abi.MemAccessFlagsNone)
 		list = []abi.MemAccessDesc{*readWrite(abi.MemLocationTypeHost, 0), *readWrite(dev, 0)}
 		e.ok(memory.MemSetAccess(e.th, p+4*mib, 2*mib, &list[0], 2))
-		e.hasAccess(p+4*mib, dev, 0, abi.MemAccessFlagsReadwrite)
+		hasAccess(e, p+4*mib, dev, 0, abi.MemAccessFlagsReadwrite)
 	})
 
 	here := &abi.MemLocation{Type: abi.MemLocationTypeDevice}
@@ -113,8 +113,8 @@ func init() {
 			new(uint64))
 	})
 	prove("aclrtMemGetAccess", "not-mapped", virtual(func(e *env) *core.Error {
-		p, flag := e.reserved(4*mib), uint64(7)
-		e.mapped(p, 2*mib, memProp())
+		p, flag := reserved(e, 4*mib), uint64(7)
+		mapped(e, p, 2*mib, memProp())
 		for _, a := range []core.Addr{7, p + 2*mib, e.device(64)} {
 			e.want(memory.MemGetAccess(e.th, a, here, &flag), abi.ErrRTParamInvalid)
 		}
@@ -129,13 +129,13 @@ func init() {
 		return err
 	}))
 	behaves("aclrtMemGetAccess", func(e *env) {
-		e.needsMapper()
-		p := e.reserved(8 * mib)
+		needsMapper(e)
+		p := reserved(e, 8*mib)
 		e.ok(e.th.SetDevice(2))
-		e.mapped(p, 2*mib, deviceProp(2, abi.MemAttrMemHuge))
-		e.hasAccess(p+2*mib-1, abi.MemLocationTypeDevice, 2, abi.MemAccessFlagsReadwrite)
-		e.hasAccess(p, abi.MemLocationTypeHost, 0, abi.MemAccessFlagsNone)
-		e.hasAccess(p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsNone)
+		mapped(e, p, 2*mib, deviceProp(2, abi.MemAttrMemHuge))
+		hasAccess(e, p+2*mib-1, abi.MemLocationTypeDevice, 2, abi.MemAccessFlagsReadwrite)
+		hasAccess(e, p, abi.MemLocationTypeHost, 0, abi.MemAccessFlagsNone)
+		hasAccess(e, p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsNone)
 	})
 
 	prove("aclrtMemGetAddressRange", "nothing-asked", func(e *env) *core.Error {
@@ -148,8 +148,8 @@ func init() {
 	})
 	prove("aclrtMemGetAddressRange", "pointer-unknown", virtual(func(e *env) *core.Error {
 		base, size := core.Addr(7), uint64(7)
-		p := e.reserved(4 * mib)
-		e.mapped(p, 2*mib, memProp())
+		p := reserved(e, 4*mib)
+		mapped(e, p, 2*mib, memProp())
 		for _, a := range []core.Addr{9, p + 2*mib, e.pageable(64), e.freed(dev, 4096)} {
 			base = 7
 			e.want(memory.MemGetAddressRange(e.th, a, &base, &size), abi.ErrRTParamInvalid)
@@ -164,11 +164,11 @@ func init() {
 		return memory.MemGetAddressRange(e.th, 9, &base, nil)
 	}))
 	behaves("aclrtMemGetAddressRange", func(e *env) {
-		e.needsMapper()
-		p := e.reserved(16 * mib)
-		e.mapped(p, 2*mib, memProp())
-		e.mapped(p+2*mib, 4*mib, memProp()) // they touch, but are two
-		e.mapped(p+8*mib, 2*mib, hostProp(abi.MemAttrMemHuge))
+		needsMapper(e)
+		p := reserved(e, 16*mib)
+		mapped(e, p, 2*mib, memProp())
+		mapped(e, p+2*mib, 4*mib, memProp()) // they touch, but are two
+		mapped(e, p+8*mib, 2*mib, hostProp(abi.MemAttrMemHuge))
 		pool := e.pooled(e.pool(0), e.stream(), 3*mib)
 		d, h := e.device(4096), e.pinned(4096)
 		for _, c := range []struct {
@@ -201,8 +201,8 @@ func init() {
 	})
 	prove("aclrtMemMapSelectedLink", "source-unknown", virtual(func(e *env) *core.Error {
 		o := e.on(machine{product: "A3", devices: 1})
-		p := o.reserved(16 * mib)
-		o.mapped(p, 4*mib, memProp())
+		p := reserved(o, 16*mib)
+		mapped(o, p, 4*mib, memProp())
 		for _, a := range []core.Addr{7, p + 2*mib, p + 4*mib, o.device(64)} {
 			o.want(memory.MemMapSelectedLink(o.th, 7, 2*mib, a, 0), abi.ErrRTParamInvalid)
 		}
@@ -214,25 +214,25 @@ func init() {
 	}))
 	prove("aclrtMemMapSelectedLink", "link-unavailable", virtual(func(e *env) *core.Error {
 		o := e.on(machine{product: "A3", devices: 1}) // a die without a brother
-		p := o.reserved(16 * mib)
-		o.mapped(p, 2*mib, hostProp(abi.MemAttrMemHuge))
+		p := reserved(o, 16*mib)
+		mapped(o, p, 2*mib, hostProp(abi.MemAttrMemHuge))
 		o.want(memory.MemMapSelectedLink(o.th, 7, 2*mib, p, 1), abi.ErrRTLinkTypeNotSupported)
-		o.mapped(p+2*mib, 2*mib, memProp())
+		mapped(o, p+2*mib, 2*mib, memProp())
 		return memory.MemMapSelectedLink(o.th, 7, 2*mib, p+2*mib, 0)
 	}))
 	prove("aclrtMemMapSelectedLink", "target-not-free", virtual(func(e *env) *core.Error {
 		o := e.on(a3)
-		p := o.reserved(8 * mib)
-		o.mapped(p, 2*mib, memProp())
+		p := reserved(o, 8*mib)
+		mapped(o, p, 2*mib, memProp())
 		o.want(memory.MemMapSelectedLink(o.th, 7, 2*mib, p, 0), abi.ErrRTParamInvalid)
 		return memory.MemMapSelectedLink(o.th, p, 2*mib, p, 0)
 	}))
 	behaves("aclrtMemMapSelectedLink", func(e *env) {
-		e.needsMapper()
+		needsMapper(e)
 		o := e.on(a3)
-		p := o.reserved(32 * mib)
-		o.mapped(p, 2*mib, memProp())
-		o.mapped(p+2*mib, 4*mib, memProp())
+		p := reserved(o, 32*mib)
+		mapped(o, p, 2*mib, memProp())
+		mapped(o, p+2*mib, 4*mib, memProp())
 		for link := range uint32(2) {
 			to := p + 8*mib + core.Addr(link)*8*mib
 			o.ok(memory.MemMapSelectedLink(o.stranger(), to, 3*mib, p, link)) // whole blocks
@@ -261,18 +261,18 @@ func init() {
 	}))
 	prove("aclrtMemMapSetLink", "driver-refuses", virtual(func(e *env) *core.Error {
 		o := e.on(a3)
-		o.want(memory.MemMapSetLink(o.th, o.freedPhysical(), 0), abi.ErrRTParamInvalid)
+		o.want(memory.MemMapSetLink(o.th, freedPhysical(o), 0), abi.ErrRTParamInvalid)
 		return memory.MemMapSetLink(o.th, garbage, 0)
 	}))
 	behaves("aclrtMemMapSetLink", func(e *env) {
-		e.needsMapper()
+		needsMapper(e)
 		for name, links := range map[string][]abi.MemLinkType{"A3": {0, 1}, "950": {2, 3}} {
 			o := e.on(machine{product: name})
-			h := o.physical(2*mib, memProp())
+			h := physical(o, 2*mib, memProp())
 			for _, l := range links {
 				o.ok(memory.MemMapSetLink(o.stranger(), h, l))
 			}
-			o.ok(memory.MapMem(o.th, o.reserved(2*mib), 2*mib, 0, h, 0))
+			o.ok(memory.MapMem(o.th, reserved(o, 2*mib), 2*mib, 0, h, 0))
 		}
 	})
 }

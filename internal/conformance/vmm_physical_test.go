@@ -9,7 +9,7 @@ import (
 )
 
 // isProp checks what properties a handle has.
-func (e *env) isProp(h core.Handle, attr abi.MemAttr, typ abi.MemLocationType, id uint32) {
+func isProp(e *env, h core.Handle, attr abi.MemAttr, typ abi.MemLocationType, id uint32) {
 	e.Helper()
 	p := abi.PhysicalMemProp{HandleType: 9, AllocationType: 9, MemAttr: 99, Reserve: 9}
 	e.ok(memory.MemGetAllocationPropertiesFromHandle(e.stranger(), h, &p))
@@ -71,7 +71,7 @@ func init() {
 	})
 	prove("aclrtMallocPhysical", "not-offered", func(e *env) *core.Error {
 		if e.faults.Caps().Map != nil { // what is decided: memory is that of a device which is set
-			o := e.bare()
+			o := bare(e)
 			o.want(memory.MallocPhysical(o.th, new(core.Handle), tooBig, memProp(), 0), abi.ErrRTDevSetupError)
 		}
 		return memory.MallocPhysical(e.on(rcForm).th, new(core.Handle), tooBig, deviceProp(0, abi.MemAttrMemHuge), 0)
@@ -87,15 +87,15 @@ func init() {
 		return err
 	}))
 	behaves("aclrtMallocPhysical", func(e *env) {
-		e.needsMapper()
-		free := e.freeMemory()
-		h := e.physical(5*mib, memProp())
-		if n := free - e.freeMemory(); n != 6*mib {
+		needsMapper(e)
+		free := freeMemory(e)
+		h := physical(e, 5*mib, memProp())
+		if n := free - freeMemory(e); n != 6*mib {
 			e.Errorf("5 MiB took %d bytes, want whole pages: %d", n, 6*mib)
 		}
 		e.ok(memory.FreePhysical(e.th, h))
 		// All kinds and places. What the program reads back is another attribute for some.
-		p := e.reserved(16 * mib)
+		p := reserved(e, 16*mib)
 		for _, c := range []struct {
 			m        machine
 			typ      abi.MemLocationType
@@ -117,13 +117,13 @@ func init() {
 			o := e
 			if c.m != (machine{}) {
 				o = e.on(c.m)
-				p = o.reserved(16 * mib)
+				p = reserved(o, 16*mib)
 			}
 			o.ok(o.th.SetDevice(1))
 			o.ok(o.th.SetDevice(0))
-			h := o.physical(4*mib, &abi.PhysicalMemProp{MemAttr: c.attr,
+			h := physical(o, 4*mib, &abi.PhysicalMemProp{MemAttr: c.attr,
 				Location: abi.MemLocation{Type: c.typ, ID: c.id}})
-			o.isProp(h, c.is, c.typ, c.id)
+			isProp(o, h, c.is, c.typ, c.id)
 			o.ok(memory.MapMem(o.th, p, 4*mib, 0, h, 0))
 			if c.typ == abi.MemLocationTypeDevice {
 				o.at(p, abi.MemLocationTypeDevice, c.id, o.attributes(p).PageSize)
@@ -135,7 +135,7 @@ func init() {
 			o.ok(memory.UnmapMem(o.th, p))
 			o.ok(memory.FreePhysical(o.th, h))
 			if o != e {
-				p = e.reserved(16 * mib)
+				p = reserved(e, 16*mib)
 			}
 		}
 		// Pools make way for it.
@@ -143,10 +143,10 @@ func init() {
 		e.ok(memory.MemPoolSetAttr(e.th, pool, abi.MemPoolAttrReleaseThreshold, number(128*mib)))
 		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 128*mib), s))
 		e.ok(e.th.SynchronizeStream(s))
-		free = e.freeMemory()
+		free = freeMemory(e)
 		// a GPU may have got some more free meanwhile
-		e.ok(memory.FreePhysical(e.th, e.physical(free+64*mib, memProp())))
-		e.poolHas(pool, 0, 0)
+		e.ok(memory.FreePhysical(e.th, physical(e, free+64*mib, memProp())))
+		poolHas(e, pool, 0, 0)
 	})
 
 	prove("aclrtFreePhysical", "not-offered", func(e *env) *core.Error {
@@ -155,24 +155,24 @@ func init() {
 	prove("aclrtFreePhysical", "handle-unknown", virtual(func(e *env) *core.Error {
 		e.want(memory.FreePhysical(e.th, garbage), abi.ErrRTParamInvalid)
 		e.want(memory.FreePhysical(e.th, e.stream()), abi.ErrRTParamInvalid)
-		return memory.FreePhysical(e.th, e.freedPhysical())
+		return memory.FreePhysical(e.th, freedPhysical(e))
 	}))
 	behaves("aclrtFreePhysical", func(e *env) {
-		e.needsMapper()
-		free, p := e.freeMemory(), e.reserved(4*mib)
-		h := e.physical(4*mib, memProp())
+		needsMapper(e)
+		free, p := freeMemory(e), reserved(e, 4*mib)
+		h := physical(e, 4*mib, memProp())
 		e.ok(memory.FreePhysical(e.stranger(), h))
-		if e.freeMemory() != free {
+		if freeMemory(e) != free {
 			e.Error("the memory is still taken")
 		}
-		h = e.mapped(p, 4*mib, memProp())
+		h = mapped(e, p, 4*mib, memProp())
 		e.ok(memory.FreePhysical(e.th, h))
 		e.want(memory.FreePhysical(e.th, h), abi.ErrRTParamInvalid)
 		e.want(memory.MapMem(e.th, p, 4*mib, 0, h, 0), abi.ErrRTParamInvalid)
 		e.write(p, noise(4*mib, 1)) // what is mapped stays
 		e.holds(p, noise(4*mib, 1))
 		e.ok(memory.UnmapMem(e.th, p))
-		if e.freeMemory() != free {
+		if freeMemory(e) != free {
 			e.Error("the memory is still taken")
 		}
 	})
@@ -209,7 +209,7 @@ func init() {
 		return memory.MemGetAllocationGranularity(e.th, memProp(), abi.MemAllocGranularityUndef, new(uint64))
 	}))
 	behaves("aclrtMemGetAllocationGranularity", func(e *env) {
-		e.needsMapper()
+		needsMapper(e)
 		for _, option := range []abi.MemGranularityOptions{abi.MemAllocGranularityMinimum,
 			abi.MemAllocGranularityRecommended} {
 			for _, c := range []struct {
@@ -239,8 +239,8 @@ func init() {
 		return memory.MemRetainAllocationHandle(e.on(rcForm).th, 7, new(core.Handle))
 	})
 	prove("aclrtMemRetainAllocationHandle", "not-mapped", virtual(func(e *env) *core.Error {
-		p, h := e.reserved(4*mib), core.Handle(7)
-		e.mapped(p, 2*mib, memProp())
+		p, h := reserved(e, 4*mib), core.Handle(7)
+		mapped(e, p, 2*mib, memProp())
 		for _, a := range []core.Addr{7, p + 2*mib, e.device(64), e.pinned(64)} {
 			e.want(memory.MemRetainAllocationHandle(e.th, a, &h), abi.ErrRTParamInvalid)
 		}
@@ -252,16 +252,16 @@ func init() {
 		return err
 	}))
 	behaves("aclrtMemRetainAllocationHandle", func(e *env) {
-		e.needsMapper()
-		free, p := e.freeMemory(), e.reserved(4*mib)
-		h := e.mapped(p, 4*mib, memProp())
+		needsMapper(e)
+		free, p := freeMemory(e), reserved(e, 4*mib)
+		h := mapped(e, p, 4*mib, memProp())
 		var same, again core.Handle
 		e.ok(memory.MemRetainAllocationHandle(e.stranger(), p+123, &same)) // inside, too
 		if same != h {
 			e.Errorf("%#x, want %#x", same, h)
 		}
 		e.ok(memory.FreePhysical(e.th, h))
-		e.isProp(h, abi.MemAttrHBMMemHuge, abi.MemLocationTypeDevice, 0) // one reference is left
+		isProp(e, h, abi.MemAttrHBMMemHuge, abi.MemLocationTypeDevice, 0) // one reference is left
 		e.ok(memory.FreePhysical(e.th, h))
 		e.want(memory.FreePhysical(e.th, h), abi.ErrRTParamInvalid)
 		e.ok(memory.MemRetainAllocationHandle(e.th, p, &again)) // the mapping has it still
@@ -269,7 +269,7 @@ func init() {
 		e.ok(memory.MapMem(e.th, p, 4*mib, 0, again, 0))
 		e.ok(memory.UnmapMem(e.th, p))
 		e.ok(memory.FreePhysical(e.th, again))
-		if e.freeMemory() != free {
+		if freeMemory(e) != free {
 			e.Error("the memory is still taken")
 		}
 	})
@@ -280,12 +280,12 @@ func init() {
 	prove("aclrtMemGetAllocationPropertiesFromHandle", "driver-refuses", virtual(func(e *env) *core.Error {
 		e.want(memory.MemGetAllocationPropertiesFromHandle(e.th, garbage, new(abi.PhysicalMemProp)),
 			abi.ErrRTParamInvalid)
-		return memory.MemGetAllocationPropertiesFromHandle(e.th, e.freedPhysical(), new(abi.PhysicalMemProp))
+		return memory.MemGetAllocationPropertiesFromHandle(e.th, freedPhysical(e), new(abi.PhysicalMemProp))
 	}))
 	prove("aclrtMemGetAllocationPropertiesFromHandle", "no-memAttr", virtual(func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{abi.MemAttrHBMMemHuge, abi.MemAttrHBMMemNormal} { // the host has no such memory
 			p := abi.PhysicalMemProp{MemAttr: 99, Location: abi.MemLocation{Type: 9, ID: 9}}
-			err = memory.MemGetAllocationPropertiesFromHandle(e.th, e.physical(2*mib, hostProp(a)), &p)
+			err = memory.MemGetAllocationPropertiesFromHandle(e.th, physical(e, 2*mib, hostProp(a)), &p)
 			e.want(err, abi.ErrInvalidParam)
 			if p.MemAttr != 99 || p.Location != (abi.MemLocation{}) {
 				e.Errorf("%+v", p)
@@ -294,11 +294,11 @@ func init() {
 		return err
 	}))
 	behaves("aclrtMemGetAllocationPropertiesFromHandle", func(e *env) {
-		e.needsMapper()
+		needsMapper(e)
 		visible := "2,3" // the number is that of the driver
 		o := e.on(machine{visible: &visible})
 		o.ok(o.th.SetDevice(1))
-		o.isProp(o.physical(2*mib, deviceProp(1, abi.MemAttrMemHuge)), abi.MemAttrHBMMemHuge, abi.MemLocationTypeDevice,
-			3)
+		isProp(o, physical(o, 2*mib, deviceProp(1, abi.MemAttrMemHuge)), abi.MemAttrHBMMemHuge,
+			abi.MemLocationTypeDevice, 3)
 	})
 }

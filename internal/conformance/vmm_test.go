@@ -22,10 +22,10 @@ var rcForm = machine{product: "310B", form: "RC"}
 
 // virtual skips the proof on a driver without virtual memory.
 func virtual(p proof) proof {
-	return func(e *env) *core.Error { e.Helper(); e.needsMapper(); return p(e) }
+	return func(e *env) *core.Error { e.Helper(); needsMapper(e); return p(e) }
 }
 
-func (e *env) needsMapper() {
+func needsMapper(e *env) {
 	e.Helper()
 	if e.faults.Caps().Map == nil {
 		e.Skip("the driver has no virtual memory")
@@ -48,37 +48,37 @@ func hostProp(a abi.MemAttr) *abi.PhysicalMemProp {
 }
 
 // reserved is n bytes of addresses; physical is memory; mapped is memory behind a part of addresses.
-func (e *env) reserved(n uint64) core.Addr {
+func reserved(e *env, n uint64) core.Addr {
 	e.Helper()
 	var p core.Addr
 	e.ok(memory.ReserveMemAddress(e.th, &p, n, 0, 0, 0))
 	return p
 }
 
-func (e *env) physical(n uint64, prop *abi.PhysicalMemProp) core.Handle {
+func physical(e *env, n uint64, prop *abi.PhysicalMemProp) core.Handle {
 	e.Helper()
 	var h core.Handle
 	e.ok(memory.MallocPhysical(e.th, &h, n, prop, 0))
 	return h
 }
 
-func (e *env) mapped(at core.Addr, n uint64, prop *abi.PhysicalMemProp) core.Handle {
+func mapped(e *env, at core.Addr, n uint64, prop *abi.PhysicalMemProp) core.Handle {
 	e.Helper()
-	h := e.physical(n, prop)
+	h := physical(e, n, prop)
 	e.ok(memory.MapMem(e.th, at, n, 0, h, 0))
 	return h
 }
 
 // freedPhysical is the handle of memory that was freed.
-func (e *env) freedPhysical() core.Handle {
+func freedPhysical(e *env) core.Handle {
 	e.Helper()
-	h := e.physical(2*mib, memProp())
+	h := physical(e, 2*mib, memProp())
 	e.ok(memory.FreePhysical(e.th, h))
 	return h
 }
 
 // freeMemory is how much device 0 has left.
-func (e *env) freeMemory() uint64 {
+func freeMemory(e *env) uint64 {
 	e.Helper()
 	n, _ := e.memInfo(abi.MemAttrHBMMem)
 	return n
@@ -108,7 +108,7 @@ func init() {
 			e.ok(memory.ReserveMemAddress(e.th, &q, 4*mib, 0, 18*tib, 0))
 			e.want(memory.ReserveMemAddress(e.th, &p, 2*mib, 0, q+2*mib, 0), abi.ErrRTParamInvalid) // it is not free
 		}
-		e.taken(func(th *core.Thread, at core.Addr) *core.Error {
+		taken(e, func(th *core.Thread, at core.Addr) *core.Error {
 			return memory.ReserveMemAddress(th, &p, 2*mib, 0, at, 0)
 		}, 21*tib)
 		if p != 7 {
@@ -121,7 +121,7 @@ func init() {
 		return memory.ReserveMemAddress(e.th, new(core.Addr), 1<<62, 0, 0, 0)
 	}))
 	behaves("aclrtReserveMemAddress", func(e *env) {
-		e.needsMapper()
+		needsMapper(e)
 		for _, m := range []machine{{}, {product: "950"}, {product: "310P"}} {
 			o := e.on(m)
 			for _, size := range []uint64{1, 2 * mib, 3 * mib, gib + 1, tib} {
@@ -131,7 +131,7 @@ func init() {
 					e.Errorf("%d bytes at %#x", size, p)
 				}
 				if !onGPU {
-					o.again(p, size)
+					again(o, p, size)
 				}
 				o.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
 				o.want(transfer.Memset(o.th, p, 64, 0, 64), abi.ErrRTParamInvalid) // there is nothing behind it
@@ -162,7 +162,7 @@ func init() {
 		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), gib, 0, noUC+64, 0), abi.ErrRTParamInvalid)
 		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), 1<<60, 0, noUC, 0), abi.ErrRTParamInvalid)
 		p := core.Addr(7)
-		e.taken(func(th *core.Thread, at core.Addr) *core.Error {
+		taken(e, func(th *core.Thread, at core.Addr) *core.Error {
 			return memory.ReserveMemAddressNoUCMemory(th, &p, gib, 0, at, 0)
 		}, noUC)
 		// more than machines have
@@ -173,7 +173,7 @@ func init() {
 		return memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), gib, 1, noUC, 0)
 	}))
 	behaves("aclrtReserveMemAddressNoUCMemory", func(e *env) {
-		e.needsMapper()
+		needsMapper(e)
 		if onGPU { // CUDA takes an address for a hint
 			return
 		}
@@ -182,7 +182,7 @@ func init() {
 		if p != noUC {
 			e.Errorf("%#x, want %#x", p, uint64(noUC))
 		}
-		e.mapped(p+2*mib, 4*mib, memProp())
+		mapped(e, p+2*mib, 4*mib, memProp())
 		e.write(p+2*mib, noise(4*mib, 1))
 		e.holds(p+2*mib, noise(4*mib, 1))
 		e.ok(memory.UnmapMem(e.th, p+2*mib))
@@ -196,9 +196,9 @@ func init() {
 		for _, p := range []core.Addr{7, e.device(4096), e.pinned(64)} {
 			e.want(memory.ReleaseMemAddress(e.th, p), abi.ErrRTParamInvalid)
 		}
-		p := e.reserved(8 * mib)
+		p := reserved(e, 8*mib)
 		e.want(memory.ReleaseMemAddress(e.th, p+2*mib), abi.ErrRTParamInvalid)
-		h := e.mapped(p+4*mib, 2*mib, memProp())
+		h := mapped(e, p+4*mib, 2*mib, memProp())
 		err := memory.ReleaseMemAddress(e.th, p)
 		e.want(err, abi.ErrRTParamInvalid)
 		if !strings.Contains(err.Text, "aclrtUnmapMem") {
@@ -207,17 +207,17 @@ func init() {
 		e.ok(memory.FreePhysical(e.th, h)) // mapped it is, all the same
 		e.want(memory.ReleaseMemAddress(e.th, p), abi.ErrRTParamInvalid)
 		e.ok(memory.UnmapMem(e.th, p+4*mib))
-		e.ok(memory.MemMapNoAccess(e.th, p, 2*mib, 0, e.physical(2*mib, memProp()), 0))
+		e.ok(memory.MemMapNoAccess(e.th, p, 2*mib, 0, physical(e, 2*mib, memProp()), 0))
 		e.want(memory.ReleaseMemAddress(e.th, p), abi.ErrRTParamInvalid)
 		e.ok(memory.UnmapMem(e.th, p))
 		e.ok(memory.ReleaseMemAddress(e.th, p))
 		return memory.ReleaseMemAddress(e.th, p)
 	}))
 	behaves("aclrtReleaseMemAddress", func(e *env) {
-		e.needsMapper()
-		p := e.reserved(2 * mib)
+		needsMapper(e)
+		p := reserved(e, 2*mib)
 		e.ok(memory.ReleaseMemAddress(e.th, p))
-		e.want(memory.MapMem(e.th, p, 2*mib, 0, e.physical(2*mib, memProp()), 0), abi.ErrRTParamInvalid)
+		e.want(memory.MapMem(e.th, p, 2*mib, 0, physical(e, 2*mib, memProp()), 0), abi.ErrRTParamInvalid)
 	})
 
 	mapRules := func(call func(*core.Thread, core.Addr, uint64, uint64, core.Handle, uint64) *core.Error) [6]proof {
@@ -228,13 +228,13 @@ func init() {
 			func(e *env) *core.Error { return call(e.on(rcForm).th, 7, 1, 1, garbage, 1) },
 			func(e *env) *core.Error { return call(e.on(rcForm).th, 7, 1, 1, garbage, 0) },
 			virtual(func(e *env) *core.Error {
-				p, h := e.reserved(8*mib), e.physical(4*mib, memProp())
+				p, h := reserved(e, 8*mib), physical(e, 4*mib, memProp())
 				refuse := func(at core.Addr, size, offset uint64, h core.Handle) {
 					e.Helper()
 					e.want(call(e.th, at, size, offset, h, 0), abi.ErrRTParamInvalid)
 				}
 				refuse(p, 4*mib, 0, garbage)
-				refuse(p, 2*mib, 0, e.freedPhysical())
+				refuse(p, 2*mib, 0, freedPhysical(e))
 				refuse(p, 2*mib, 0, h)            // a part
 				refuse(p, 6*mib, 0, h)            // more than there is
 				refuse(p, 4*mib, 2*mib, h)        // from the middle
@@ -243,10 +243,10 @@ func init() {
 				refuse(p+4096, 4*mib, 0, h)       // between pages
 				refuse(e.device(64), 4*mib, 0, h) // device memory is no reservation
 				refuse(e.pinned(64), 4*mib, 0, h)
-				o := e.reserved(2 * mib)
+				o := reserved(e, 2*mib)
 				refuse(o, 4*mib, 0, h)
 				e.ok(call(e.th, p+2*mib, 4*mib, 0, h, 0))
-				small := e.physical(2*mib, memProp())
+				small := physical(e, 2*mib, memProp())
 				refuse(p+4*mib, 2*mib, 0, small) // taken
 				e.ok(memory.MapMem(e.th, p+6*mib, 2*mib, 0, small, 0))
 				return call(e.th, p+2*mib, 4*mib, 0, h, 0)
@@ -256,13 +256,13 @@ func init() {
 	r := mapRules(memory.MapMem)
 	prove("aclrtMapMem", "not-offered", r[4])
 	prove("aclrtMapMem", "driver-refuses", r[5])
-	behaves("aclrtMapMem", (*env).mapsMemory)
+	behaves("aclrtMapMem", mapsMemory)
 	r = mapRules(memory.MemMapNoAccess)
 	prove("aclrtMemMapNoAccess", "not-offered", r[4])
 	prove("aclrtMemMapNoAccess", "driver-refuses", r[5])
 	behaves("aclrtMemMapNoAccess", func(e *env) {
-		e.needsMapper()
-		p, h := e.reserved(8*mib), e.physical(4*mib, memProp())
+		needsMapper(e)
+		p, h := reserved(e, 8*mib), physical(e, 4*mib, memProp())
 		e.ok(memory.MemMapNoAccess(e.stranger(), p, 4*mib, 0, h, 0))
 		host := e.pinned(64)
 		refused := func() {
@@ -270,11 +270,11 @@ func init() {
 			e.want(transfer.Memcpy(e.th, p, 64, host, 64, dflt), abi.ErrRTParamInvalid)
 			e.want(transfer.MemcpyAsync(e.th, host, 64, p, 64, dflt, 0), abi.ErrRTParamInvalid)
 			e.want(transfer.Memset(e.th, p, 64, 0, 64), abi.ErrRTParamInvalid)
-			e.hasAccess(p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsNone)
+			hasAccess(e, p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsNone)
 		}
 		refused()
 		e.ok(memory.MemSetAccess(e.th, p, 4*mib, readWrite(abi.MemLocationTypeDevice, 0), 1))
-		e.hasAccess(p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsReadwrite)
+		hasAccess(e, p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsReadwrite)
 		e.write(p, noise(4*mib, 1))
 		e.holds(p, noise(4*mib, 1))
 		e.ok(memory.UnmapMem(e.th, p))
@@ -288,8 +288,8 @@ func init() {
 
 	prove("aclrtUnmapMem", "not-offered", func(e *env) *core.Error { return memory.UnmapMem(e.on(rcForm).th, 7) })
 	prove("aclrtUnmapMem", "not-mapped", virtual(func(e *env) *core.Error {
-		p := e.reserved(8 * mib)
-		e.mapped(p+2*mib, 4*mib, memProp())
+		p := reserved(e, 8*mib)
+		mapped(e, p+2*mib, 4*mib, memProp())
 		for _, a := range []core.Addr{7, p, p + 4*mib, p + 6*mib, e.device(64)} {
 			e.want(memory.UnmapMem(e.th, a), abi.ErrRTParamInvalid)
 		}
@@ -297,10 +297,10 @@ func init() {
 		return memory.UnmapMem(e.th, p+2*mib)
 	}))
 	behaves("aclrtUnmapMem", func(e *env) {
-		e.needsMapper()
-		free := e.freeMemory()
-		p := e.reserved(8 * mib)
-		h := e.mapped(p, 4*mib, memProp())
+		needsMapper(e)
+		free := freeMemory(e)
+		p := reserved(e, 8*mib)
+		h := mapped(e, p, 4*mib, memProp())
 		e.ok(memory.MapMem(e.th, p+4*mib, 4*mib, 0, h, 0)) // the same memory twice
 		e.write(p, noise(4*mib, 1))
 		e.holds(p+4*mib, noise(4*mib, 1))
@@ -310,15 +310,15 @@ func init() {
 		e.holds(p+4*mib, noise(4*mib, 1))
 		e.ok(memory.FreePhysical(e.th, h)) // deferred
 		e.holds(p+4*mib, noise(4*mib, 1))
-		if free-e.freeMemory() != 4*mib {
+		if free-freeMemory(e) != 4*mib {
 			e.Error("memory that is mapped went with its handle")
 		}
 		e.ok(memory.UnmapMem(e.th, p+4*mib))
-		if e.freeMemory() != free {
+		if freeMemory(e) != free {
 			e.Error("memory that nobody has is still taken")
 		}
 		// It waits for nothing: work that comes too late fails.
-		e.mapped(p, 2*mib, memProp())
+		mapped(e, p, 2*mib, memProp())
 		s, release := e.blocked()
 		e.ok(transfer.MemsetAsync(e.th, p, 2*mib, 1, 2*mib, s))
 		if !checked {
@@ -331,16 +331,16 @@ func init() {
 
 // mapsMemory: memory of devices and of the host, at any place, in every kind of copy; a buffer that grows while it is
 // used.
-func (e *env) mapsMemory() {
-	e.needsMapper()
-	p := e.reserved(64 * mib)
-	e.mapped(p+2*mib, 2*mib, memProp())
+func mapsMemory(e *env) {
+	needsMapper(e)
+	p := reserved(e, 64*mib)
+	mapped(e, p+2*mib, 2*mib, memProp())
 	e.at(p+2*mib+123, abi.MemLocationTypeDevice, 0, 2*mib)
 	e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
 	e.want(transfer.Memset(e.th, p+2*mib, 2*mib+1, 0, 2*mib+1), abi.ErrRTParamInvalid) // a hole behind it
 	e.want(memory.Free(e.th, p+2*mib), abi.ErrRTParamInvalid)
 	// What touches is one range.
-	e.mapped(p+4*mib, 4*mib, memProp())
+	mapped(e, p+4*mib, 4*mib, memProp())
 	want := noise(6*mib, 1)
 	e.write(p+2*mib, want)
 	e.holds(p+2*mib, want)
@@ -358,8 +358,8 @@ func (e *env) mapsMemory() {
 	e.holds(p+4*mib-50, []byte(strings.Repeat("\x07", 100)))
 
 	// On the host, under addresses that the program can use.
-	q := e.reserved(8 * mib)
-	e.mapped(q+2*mib, 4*mib, hostProp(abi.MemAttrDDRMemHuge))
+	q := reserved(e, 8*mib)
+	mapped(e, q+2*mib, 4*mib, hostProp(abi.MemAttrDDRMemHuge))
 	e.at(q+2*mib, abi.MemLocationTypeHost, 0, e.attributes(q+2*mib).PageSize)
 	copy(bytes(q+2*mib, 4*mib), noise(4*mib, 3))
 	e.ok(transfer.MemcpyAsync(e.th, dev, 4*mib, q+2*mib, 4*mib, abi.MemcpyHostToDevice, s))
@@ -367,7 +367,7 @@ func (e *env) mapsMemory() {
 	e.holds(dev, noise(4*mib, 3))
 
 	// A size between pages is that of whole pages, and either can be named.
-	odd := e.physical(3*mib, memProp())
+	odd := physical(e, 3*mib, memProp())
 	e.ok(memory.MapMem(e.th, p+8*mib, 3*mib, 0, odd, 0))
 	e.write(p+8*mib, noise(4*mib, 4))
 	e.ok(memory.UnmapMem(e.th, p+8*mib))
@@ -378,13 +378,13 @@ func (e *env) mapsMemory() {
 // TestGrowingBuffer maps more and more memory behind a buffer while copies run on what it has.
 func TestGrowingBuffer(t *testing.T) {
 	e := newEnv(t, machine{})
-	e.needsMapper()
+	needsMapper(e)
 	const step, steps = 2 * mib, 24
-	p, s := e.reserved(step*steps), e.stream()
+	p, s := reserved(e, step*steps), e.stream()
 	src := e.pinned(step)
 	copy(bytes(src, step), noise(step, 5))
 	for i := range core.Addr(steps) {
-		e.mapped(p+i*step, step, memProp())
+		mapped(e, p+i*step, step, memProp())
 		for j := range i + 1 { // copies of earlier rounds may still run
 			e.ok(transfer.MemcpyAsync(e.th, p+j*step, step, src, step, abi.MemcpyHostToDevice, s))
 		}
@@ -404,10 +404,10 @@ func TestGrowingBuffer(t *testing.T) {
 // TestMapAcrossReset: memory of a device goes with it, and what is left of it can be freed.
 func TestMapAcrossReset(t *testing.T) {
 	e := newEnv(t, machine{})
-	e.needsMapper()
-	p := e.reserved(8 * mib)
-	h := e.mapped(p, 2*mib, memProp())
-	onHost := e.mapped(p+2*mib, 2*mib, hostProp(abi.MemAttrMemHuge))
+	needsMapper(e)
+	p := reserved(e, 8*mib)
+	h := mapped(e, p, 2*mib, memProp())
+	onHost := mapped(e, p+2*mib, 2*mib, hostProp(abi.MemAttrMemHuge))
 	bytes(p+2*mib, 1)[0] = 5
 	e.ok(e.th.ResetDevice(0))
 	e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
@@ -421,7 +421,7 @@ func TestMapAcrossReset(t *testing.T) {
 	e.ok(memory.UnmapMem(e.th, p+2*mib))
 	e.ok(memory.FreePhysical(e.th, h))
 	e.ok(memory.FreePhysical(e.th, onHost))
-	e.mapped(p, 8*mib, memProp())
+	mapped(e, p, 8*mib, memProp())
 	e.write(p, noise(8*mib, 1))
 	e.holds(p, noise(8*mib, 1))
 	e.ok(memory.UnmapMem(e.th, p))
@@ -430,7 +430,7 @@ func TestMapAcrossReset(t *testing.T) {
 
 // taken checks that a place which something else in the process has is refused: another runtime has it here, of which
 // this one does not know, as of a sanitizer.
-func (e *env) taken(reserve func(*core.Thread, core.Addr) *core.Error, at core.Addr) {
+func taken(e *env, reserve func(*core.Thread, core.Addr) *core.Error, at core.Addr) {
 	e.Helper()
 	if onGPU {
 		return
@@ -444,7 +444,7 @@ func (e *env) taken(reserve func(*core.Thread, core.Addr) *core.Error, at core.A
 
 // again checks that what was chosen for a reservation of size bytes, at p, is a choice that the program may make, and
 // reserves it again in the same place.
-func (e *env) again(p core.Addr, size uint64) {
+func again(e *env, p core.Addr, size uint64) {
 	e.Helper()
 	if size >= gib && p%gib != 0 {
 		e.Errorf("%d bytes at %#x, which is not a multiple of 1 GiB", size, p)

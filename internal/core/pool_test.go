@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
+	"ropeway/internal/testenv"
 )
 
 // poolEnv is an A2 with a pool of 64 MiB and a stream.
@@ -51,14 +52,10 @@ func BenchmarkPoolPair(b *testing.B) {
 	})
 	b.Run("floor", func(b *testing.B) {
 		d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, err)
 		defer d.Close() //nolint:errcheck // the test is over
 		dev, err := d.Open(0)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.OK(b, err)
 		q := dev.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: deaf{}.TaskFailed}})
 		var mu sync.Mutex
 		n := 0

@@ -91,9 +91,7 @@ func TestCallIntAmongOthers(t *testing.T) {
 
 func BenchmarkCall(b *testing.B) {
 	abs, err := Process().Symbol("abs")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	b.Run("Call", func(b *testing.B) {
 		for b.Loop() {
 			Call(abs, 1, 2, 3, 4)

@@ -28,11 +28,15 @@ type Finding struct {
 	Count    int      `json:"count"`            // number of times it happened; 1 when it is first reported
 	Code     int32    `json:"code,omitempty"`   // code that a call returned, if the finding is about it
 	Told     bool     `json:"told,omitempty"`   // the program prints it itself
+	Known    bool     `json:"-"`                // a suppression of this process describes it
 }
 
 // Aside reports whether a finding is worth showing only if the program failed: the program met a limit and has the
 // error. Programs may probe for limits.
 func (f *Finding) Aside() bool { return f.Severity == Notice && f.Code/100_000 == 2 }
+
+// Counts reports whether the finding is a mistake that the program itself counts and shows.
+func (f *Finding) Counts() bool { return f.Severity != Notice && !f.Known }
 
 // Site is a place in a program that a finding names.
 type Site struct {

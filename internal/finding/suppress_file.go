@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"ropeway/internal/readfile"
 )
 
 // SyntaxError is a line of a suppression file that cannot be read.
@@ -30,6 +32,22 @@ func ParseSuppressions(file, text string) ([]*Suppression, error) {
 		return nil, err
 	}
 	return p.list, nil
+}
+
+// ReadSuppressions reads suppression files. The error is a *SyntaxError if a file can be read.
+func ReadSuppressions(files []string) (all []*Suppression, err error) {
+	for _, file := range files {
+		text, err := readfile.Bounded(file, readfile.Text)
+		if err != nil {
+			return nil, err
+		}
+		list, err := ParseSuppressions(file, string(text))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	return all, nil
 }
 
 type suppressionParser struct {

@@ -12,36 +12,25 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Task is something that a program does.
+// Task is something that a program does; the zero Task does nothing.
 type Task struct {
-	// Op is OpCopy, OpCopy2D, OpFill, OpDesc, OpOffset, OpFunc or OpCompute. The ranges follow from it, but for
-	// OpCompute.
-	Op driver.Op
+	Copy driver.Segment // a plain copy, if Op is nil
 
-	// Touches is what an OpCompute reads and writes, in addition to N bytes that it changes at Dst and reads at Src, if
-	// those are not 0.
-	Touches []Range
+	// Op is OpCopy, OpCopy2D, OpFill, OpDesc, OpOffset, OpFunc, OpCompute or OpLaunch. The program has the pointer: it
+	// must not change. Op.Ranges has the bytes that it touches, unless Anything is set.
+	Op *driver.Op
 
 	// Anything says that it may touch memory that nobody knows before it runs: it comes after all tasks before it, and
 	// before all after it.
 	Anything bool
-
-	Off bool // it does nothing
-}
-
-// Range is bytes that a task touches.
-type Range struct {
-	Addr  uintptr
-	N     uint64
-	Write bool
 }
 
 // Graph is tasks and the program that they are compiled into. It is not safe for concurrent use.
 type Graph struct {
 	sole  func(addr uintptr) bool // immutable; nil: all memory has one address
 	nodes []node
-	ops   []*Task // those that are no plain copies
-	depth int32   // levels there are
+	ops   []*driver.Op // of tasks that are not plain copies
+	depth int32        // levels there are
 
 	program driver.Program
 	segs    []driver.Segment // the copies of all steps, level by level
@@ -77,7 +66,7 @@ func New(tasks []Task, sole func(addr uintptr) bool) *Graph {
 	return Build(len(tasks), sole, func(i int, t *Task) { *t = tasks[i] })
 }
 
-// Build is New for n tasks that are not in a list: at makes t, which is empty, task i.
+// Build is New for n tasks that are not in a list: at makes t, the zero Task, task i.
 func Build(n int, sole func(addr uintptr) bool, at func(i int, t *Task)) *Graph {
 	g := &Graph{sole: sole, nodes: make([]node, n)}
 	var t Task
@@ -94,8 +83,7 @@ func Build(n int, sole func(addr uintptr) bool, at func(i int, t *Task)) *Graph 
 // Program is what the tasks were compiled into. It stays the same variable, and changes with Set.
 func (g *Graph) Program() *driver.Program { return &g.program }
 
-// Len is how many tasks there are, and Depth how many levels.
-func (g *Graph) Len() int   { return len(g.nodes) }
+// Depth returns the number of levels.
 func (g *Graph) Depth() int { return int(g.depth) }
 
 // Level is that of task i; of one that does nothing it means nothing.
@@ -106,38 +94,39 @@ func (g *Graph) set(i int, t *Task) {
 	v := &g.nodes[i]
 	old := v.at
 	had := v.at >= 0 && v.form != plain
-	*v = node{dst: t.Op.Dst, src: t.Op.Src, n: t.Op.N, at: -1}
-	v.form = formOf(t)
-	if v.form == off && had {
-		v.at = old // it may come back
+	if t.Op != nil && t.Op.Kind == driver.OpCopy {
+		t.Copy = driver.Segment{Dst: t.Op.Dst, Src: t.Op.Src, N: t.Op.N}
+	}
+	*v = node{dst: t.Copy.Dst, src: t.Copy.Src, n: t.Copy.N, at: -1, form: formOf(t)}
+	if had && v.form != plain {
+		v.at = old // of a task that does nothing, it may come back
 	}
 	if v.form == plain || v.form == off {
 		return
 	}
+	if t.Op == nil {
+		t.Op = &driver.Op{Kind: driver.OpCopy, Dst: v.dst, Src: v.src, N: v.n}
+	}
 	if had {
-		v.at = old
-		*g.ops[old] = *t
+		g.ops[old] = t.Op
 		return
 	}
 	v.at = int32(len(g.ops))
-	mine := *t
-	g.ops = append(g.ops, &mine)
+	g.ops = append(g.ops, t.Op)
 }
 
 func formOf(t *Task) form {
-	op := &t.Op
+	c := &t.Copy
 	switch {
-	case t.Off:
-		return off
-	case t.Anything || op.Kind.Class() == driver.Finds || op.Kind == driver.OpFunc:
+	case t.Op != nil && (t.Anything || t.Op.Kind.Class() == driver.Finds || t.Op.Kind == driver.OpFunc):
 		return fence
-	case op.Kind != driver.OpCopy:
+	case t.Op != nil && t.Op.Kind != driver.OpCopy:
 		return other
-	case op.N == 0 || op.Dst == op.Src:
+	case c.N == 0 || c.Dst == c.Src:
 		return off
-	case isWord(op):
+	case isWord(c):
 		return word
-	case overlaps(op.Dst, op.N, op.Src, op.N):
+	case overlaps(c.Dst, c.N, c.Src, c.N):
 		return other // a batch does not promise what it leaves then
 	}
 	return plain
@@ -145,8 +134,8 @@ func formOf(t *Task) form {
 
 // isWord reports whether a copy writes one word. The host, or a wait for a value, may read it to learn that what was
 // copied before it is there. So it comes after that, and by itself: a copy of one word writes it as a whole.
-func isWord(op *driver.Op) bool {
-	return op.N <= 8 && op.N&(op.N-1) == 0 && uint64(op.Dst)&(op.N-1) == 0
+func isWord(c *driver.Segment) bool {
+	return c.N <= 8 && c.N&(c.N-1) == 0 && uint64(c.Dst)&(c.N-1) == 0
 }
 
 // overlaps reports whether two ranges share a byte.
@@ -169,14 +158,8 @@ func (g *Graph) touched(i int, f func(lo, hi uintptr, write bool)) {
 		f(v.dst, v.dst+uintptr(v.n), true)
 		return
 	}
-	t := g.ops[v.at]
-	t.Op.Ranges(rowsApart, func(lo, hi uintptr, write bool) bool {
+	g.ops[v.at].Ranges(rowsApart, func(lo, hi uintptr, write bool) bool {
 		f(lo, hi, write)
 		return true
 	})
-	for _, r := range t.Touches {
-		if r.N > 0 {
-			f(r.Addr, r.Addr+uintptr(r.N), r.Write)
-		}
-	}
 }

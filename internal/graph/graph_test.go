@@ -74,7 +74,7 @@ func drawTask(t *rapid.T) Task {
 	switch rapid.SampledFrom([]string{"copy", "copy", "copy", "copy", "fill", "2d", "work", "any", "off",
 		"large", "word"}).Draw(t, "kind") {
 	case "fill":
-		return Task{Op: driver.Op{Kind: driver.OpFill, Width: 1, Dst: at("dst", n), N: uint64(n),
+		return Task{Op: &driver.Op{Kind: driver.OpFill, Width: 1, Dst: at("dst", n), N: uint64(n),
 			Value: rapid.Uint32Range(0, 255).Draw(t, "value")}}
 	case "2d":
 		w, h := uint64(rapid.IntRange(1, 8).Draw(t, "width")), uint64(rapid.IntRange(1, 5).Draw(t, "height"))
@@ -82,19 +82,19 @@ func drawTask(t *rapid.T) Task {
 		span := int((h-1)*pitch + w)
 		op := driver.Op{Kind: driver.OpCopy2D, Dst: at("dst", span), Src: at("src", span), N: w, Height: h,
 			DstPitch: pitch, SrcPitch: pitch}
-		return Task{Op: op}
+		return Task{Op: &op}
 	case "work":
-		return Task{Op: driver.Op{Kind: driver.OpCompute, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}}
+		return Task{Op: &driver.Op{Kind: driver.OpCompute, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}}
 	case "any":
-		return Task{Op: driver.Op{Kind: driver.OpFunc, Fn: func() {}}}
+		return Task{Op: &driver.Op{Kind: driver.OpFunc, Fn: func() {}}}
 	case "off":
-		return Task{Op: driver.Op{Kind: driver.OpCopy, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}, Off: true}
+		return Task{}
 	case "large":
 		n = rapid.IntRange(100, 200).Draw(t, "large")
 	case "word":
 		return plainCopy(at("dst", 8)&^7, at("src", 8)&^7, 8)
 	}
-	return Task{Op: driver.Op{Kind: driver.OpCopy, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}}
+	return Task{Op: &driver.Op{Kind: driver.OpCopy, Dst: at("dst", n), Src: at("src", n), N: uint64(n)}}
 }
 
 // effect is what a task reads and writes, byte by byte, and whether everything before or after it has to do with it.
@@ -104,10 +104,18 @@ type effect struct {
 	off           bool
 }
 
+// opOf returns the operation of a task.
+func opOf(t *Task) *driver.Op {
+	if t.Op == nil {
+		return &driver.Op{Kind: driver.OpCopy, Dst: t.Copy.Dst, Src: t.Copy.Src, N: t.Copy.N}
+	}
+	return t.Op
+}
+
 // effectOf is found without the code that is tested.
 func effectOf(t *Task) (e effect) {
-	op := &t.Op
-	e.off = t.Off || op.Kind == driver.OpCopy && op.Dst == op.Src
+	op := opOf(t)
+	e.off = op.Kind == driver.OpCopy && (op.N == 0 || op.Dst == op.Src)
 	if e.off {
 		return e
 	}
@@ -205,8 +213,8 @@ func verify(tasks []Task, g *Graph, exact bool, seed uint64) error {
 	copy(other, one)
 	for round := range 2 {
 		for i := range tasks {
-			if !tasks[i].Off {
-				one.run(&tasks[i].Op)
+			if op := opOf(&tasks[i]); op.N > 0 || op.Kind != driver.OpCopy {
+				one.run(op)
 			}
 		}
 		other.runProgram(g.Program(), rand.New(rand.NewPCG(seed, uint64(round))))
@@ -261,7 +269,7 @@ func TestAliases(t *testing.T) {
 }
 
 func plainCopy(dst, src uintptr, n uint64) Task {
-	return Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}}
+	return Task{Copy: driver.Segment{Dst: dst, Src: src, N: n}}
 }
 
 // scattered is n copies of some bytes each, from one region to another, at random places that do not meet.
@@ -330,7 +338,11 @@ func FuzzCompile(f *testing.F) {
 			case 3:
 				op.Kind, op.N, op.Height, op.DstPitch, op.SrcPitch = driver.OpCopy2D, n%8+1, 4, 12, 16
 			}
-			tasks = append(tasks, Task{Op: op, Off: data[3] == 255})
+			task := Task{Op: &op}
+			if data[3] == 255 {
+				task = Task{}
+			}
+			tasks = append(tasks, task)
 		}
 		g := New(tasks, nil)
 		testenv.OK(t, verify(tasks, g, true, 1))
@@ -384,7 +396,7 @@ func TestSetGuards(t *testing.T) {
 		tasks[i] = plainCopy(base+uintptr(i%8)*16, base+256+uintptr(i)*4, 12)
 	}
 	value := func(v uint32) Task {
-		return Task{Op: driver.Op{Kind: driver.OpFill, Width: 1, Dst: base + 200, N: 1, Value: v}, Anything: true}
+		return Task{Op: &driver.Op{Kind: driver.OpFill, Width: 1, Dst: base + 200, N: 1, Value: v}, Anything: true}
 	}
 	word := func(at uintptr) Task { return plainCopy(base+at, base+160, 8) }
 	tasks[20], tasks[40] = value(1), word(208)
@@ -400,7 +412,7 @@ func TestSetGuards(t *testing.T) {
 		{"another value", 20, value(2), true},
 		{"another word", 40, word(216), true},
 		{"a word that others write", 40, word(48), false},
-		{"off", 20, Task{Off: true}, false},
+		{"off", 20, Task{}, false},
 		{"on again", 20, value(3), false},
 		{"a plain copy", 40, plainCopy(base+220, base+300, 12), false},
 		{"a word again", 40, word(208), false},

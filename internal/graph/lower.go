@@ -71,7 +71,7 @@ func (g *Graph) lower() {
 			g.program.Bytes += v.n
 			continue
 		}
-		op := &g.ops[v.at].Op
+		op := g.ops[v.at]
 		g.program.Steps[next[v.level]] = driver.Step{Op: op, Task: uint32(i)}
 		next[v.level]++
 		g.program.Bytes += op.Bytes()

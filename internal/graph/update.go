@@ -22,7 +22,7 @@ func (g *Graph) Set(i int, t Task) {
 	before := g.nodes[i]
 	var moved uint64
 	if before.form > plain && before.form < off {
-		moved = g.ops[before.at].Op.Bytes()
+		moved = g.ops[before.at].Bytes()
 	}
 	fences := before.form == fence && formOf(&t) == fence // whose ranges are of no interest
 	if !fences && (g.index == nil || len(g.index.fresh) >= g.index.most) {
@@ -48,10 +48,24 @@ func (g *Graph) Set(i int, t Task) {
 		s.Largest = max(s.Largest, v.n)
 		g.program.Bytes += v.n - before.n
 	case v.form != off:
-		op := &g.ops[v.at].Op
+		op := g.ops[v.at]
+		g.stepOf(i).Op = op
 		g.program.Bytes += op.Bytes() - moved
 		g.program.Long = g.program.Long || op.Kind.Class() == driver.Finds
 	}
+}
+
+// stepOf returns the step of task i, an operation. Those of a level are in the order of their tasks, after its copies.
+func (g *Graph) stepOf(i int) *driver.Step {
+	level := g.nodes[i].level
+	steps := g.program.Steps[g.step[level]:]
+	if level+1 < g.depth {
+		steps = g.program.Steps[g.step[level]:g.step[level+1]]
+	}
+	if steps[0].Op == nil {
+		steps = steps[1:]
+	}
+	return &steps[sort.Search(len(steps), func(j int) bool { return steps[j].Task >= uint32(i) })]
 }
 
 // relevel finds the level of task i, which was changed, and raises those of tasks after it where they have to come

@@ -5,8 +5,6 @@
 // is free of races and deadlocks. Conflicting accesses are ordered by events, notifies, values, synchronisation or a
 // hand-over between threads. A call that waits depends on earlier lines only. So a wrong byte or a hang is a fault of
 // the runtime.
-//
-// Calls returns programs of another kind: any function with any arguments, for crashes and hangs.
 package randprog
 
 import (

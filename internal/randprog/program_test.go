@@ -3,9 +3,6 @@ package randprog
 import (
 	"strings"
 	"testing"
-
-	"ropeway/internal/testenv"
-	"ropeway/spec/table"
 )
 
 // TestGenerate proves that a seed is a program, that programs have all that the generator knows, and that no call waits
@@ -65,22 +62,4 @@ func TestStuck(t *testing.T) {
 		}
 	}
 	t.Error("no program waits")
-}
-
-// TestCalls proves that random calls reach all functions that may be called at random.
-func TestCalls(t *testing.T) {
-	all, err := table.Load()
-	testenv.OK(t, err)
-	seen := map[string]bool{}
-	for seed := range uint64(20) {
-		for _, l := range Calls(seed, all, 4, 1000).Lines {
-			name, _, _ := strings.Cut(l.Text, " ")
-			seen[name] = true
-		}
-	}
-	for _, f := range all.Functions {
-		if want := callable(f); want != seen[f.Name] {
-			t.Errorf("%s is called: %v", f.Name, !want)
-		}
-	}
 }

@@ -6,23 +6,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/observe"
+	"ropeway/internal/testenv"
 )
 
 // processor is the time, in nanoseconds, that processors have spent on this process.
 func processor(b *testing.B) int64 {
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 // BenchmarkTask is what is recorded of a copy in a C program: that it was submitted, ran, and that its call returned.
 func BenchmarkTask(b *testing.B) {
 	r, err := Open(Options{Dir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	var o observe.Tracer = r
 	before := processor(b)
 	for b.Loop() {
@@ -33,7 +30,5 @@ func BenchmarkTask(b *testing.B) {
 	}
 	b.ReportMetric(float64(processor(b)-before)/float64(b.N), "cpu-ns/op") // with what is done beside the program
 	b.StopTimer()
-	if err := r.Close(); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, r.Close())
 }

@@ -41,6 +41,11 @@ func Write(w io.Writer, run *timeline.Run, docs string) error {
 	return fill(w, head, data)
 }
 
+// Wrote reports whether a text is a page that Write wrote.
+func Wrote(text []byte) bool {
+	return bytes.Contains(text, []byte(`<meta name="generator" content="ropeway">`))
+}
+
 // JSON is the run, with statistics and advice, as the page reads it.
 func JSON(run *timeline.Run) ([]byte, error) {
 	return json.Marshal(dataOf(run)) // it escapes <, so nothing in it ends the script

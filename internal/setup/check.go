@@ -4,7 +4,7 @@ import "ropeway/internal/abi"
 
 // check reads the checker's settings. The checker also injects faults.
 func (r *reader) check() Checker {
-	v := CheckVariables{r.value(EnvCheck), r.value(EnvInject), r.value(EnvCheckReport)}
+	v := CheckVariables{r.value(EnvCheck), r.value(EnvInject), r.value(EnvCheckReport), r.value(EnvSuppress)}
 	if v.Check == "" || v.Check == "0" {
 		if v.Inject != "" {
 			r.ignore(EnvInject, v.Inject, "empty", "faults are injected when "+EnvCheck+" is set")

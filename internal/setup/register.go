@@ -23,7 +23,7 @@ type Checker interface {
 }
 
 // CheckVariables are the values of the variables that concern the checker.
-type CheckVariables struct{ Check, Inject, Report string }
+type CheckVariables struct{ Check, Inject, Report, Suppress string }
 
 // ReadCheck configures a checker. The error names the invalid variable.
 type ReadCheck func(v CheckVariables) (Checker, *BadVariable)

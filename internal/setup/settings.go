@@ -29,6 +29,7 @@ const (
 	EnvCheck        = "ROPEWAY_CHECK"
 	EnvCheckReport  = "ROPEWAY_CHECK_REPORT"
 	EnvInject       = "ROPEWAY_INJECT"
+	EnvSuppress     = "ROPEWAY_SUPPRESS"
 	EnvTrace        = "ROPEWAY_TRACE"
 	EnvCUDAShare    = "ROPEWAY_CUDA_SHARE"
 	EnvStrict       = "ROPEWAY_STRICT"

@@ -115,12 +115,16 @@ func evaluate(t *testing.T, of map[string]uint64) map[string]uint64 {
 	defer cancel()
 	dir := t.TempDir()
 	source, program := filepath.Join(dir, "layout.c"), filepath.Join(dir, "layout")
-	testenv.OK(t, os.WriteFile(source, []byte(c.String()), 0o600))
+	if err := os.WriteFile(source, []byte(c.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if out, err := exec.CommandContext(ctx, "gcc", source, "-o", program).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	out, err := exec.CommandContext(ctx, program).Output()
-	testenv.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := map[string]uint64{}
 	for s := bufio.NewScanner(strings.NewReader(string(out))); s.Scan(); {
 		var v uint64

@@ -42,7 +42,9 @@ func newEnd(t testing.TB, o []Option) *end {
 	need(t)
 	e := &end{sent: map[uint64]error{}}
 	c, err := Open(o)
-	testenv.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(c.Close)
 	if e.Worker, err = c.NewWorker(e); err != nil {
 		t.Fatal(err)
@@ -90,11 +92,15 @@ func TestAddr(t *testing.T) {
 // TestMessages proves that headers and data arrive, small and large.
 func TestMessages(t *testing.T) {
 	a, b := newEnd(t, loopback), newEnd(t, loopback)
-	testenv.OK(t, a.Connect(b.Address()))
+	if err := a.Connect(b.Address()); err != nil {
+		t.Fatal(err)
+	}
 	small := []byte("small")
 	header := []byte("header")
 	done, err := a.Send(header, addr(&small[0]), uint64(len(small)), 1)
-	testenv.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	until(t, "the small message was sent", func() bool { _, ok := a.sent[1]; return ok || done }, a, b)
 	until(t, "it arrived", func() bool { return len(b.data) == 1 }, a, b)
 	if string(b.headers[0]) != "header" || string(b.data[0]) != "small" {
@@ -131,7 +137,9 @@ func TestClose(t *testing.T) {
 	for _, connected := range []bool{false, true} {
 		a, b := newEnd(t, loopback), newEnd(t, loopback)
 		for _, c := range [][2]*end{{a, b}, {b, a}} {
-			testenv.OK(t, c[0].Connect(c[1].Address()))
+			if err := c[0].Connect(c[1].Address()); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if connected {
 			for _, e := range []*end{a, b} {
@@ -143,7 +151,9 @@ func TestClose(t *testing.T) {
 		flying := 0
 		for i := range 64 { // more than the kernel takes
 			done, err := a.Send([]byte("h"), addr(&large[0]), uint64(len(large)), uint64(2+i))
-			testenv.OK(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if !done {
 				flying++
 			}
@@ -189,7 +199,9 @@ func TestNumbers(t *testing.T) {
 // TestPeerGone proves that an endpoint fails when the other worker goes.
 func TestPeerGone(t *testing.T) {
 	a, b := newEnd(t, loopback), newEnd(t, loopback)
-	testenv.OK(t, a.Connect(b.Address()))
+	if err := a.Connect(b.Address()); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := a.Send([]byte("h"), 0, 0, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -206,11 +218,15 @@ func TestPeerGone(t *testing.T) {
 // TestSleep proves that an armed worker's descriptor becomes readable when a message comes, and by Signal.
 func TestSleep(t *testing.T) {
 	a, b := newEnd(t, loopback), newEnd(t, loopback)
-	testenv.OK(t, a.Connect(b.Address()))
+	if err := a.Connect(b.Address()); err != nil {
+		t.Fatal(err)
+	}
 	a.Send([]byte("h"), 0, 0, 1) //nolint:errcheck // the next line shows
 	until(t, "it arrived", func() bool { return len(b.headers) == 1 }, a, b)
 	fd, err := b.FD()
-	testenv.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	readable := func(ms int) bool {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, ms)
 		return err == nil && n == 1
@@ -239,7 +255,9 @@ func TestSignalsStayOurs(t *testing.T) {
 		}
 	}()
 	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	testenv.OK(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if page[0] == 1 {
 		t.Error("a closed page was read")
 	}

@@ -105,6 +105,15 @@ class TestPlugin(CheckedCase):
         outcomes, output = self.pytest("-k", "wrong or right or marked")
         self.assertEqual({"PASSED"}, set(outcomes.values()), output)
 
+    def test_suppressed(self):
+        """A finding that a suppression file describes fails no test; the same rule elsewhere does."""
+        known = os.path.join(self.directory, "known")
+        with open(known, "w") as file:
+            file.write("[known]\nrule: host-read-in-flight\noffence:\n    ...\n    test_wrong at test_it.py\n")
+        outcomes, output = self.pytest("-k", "wrong or right", ROPEWAY_SUPPRESS=known)
+        failed = {name for name, outcome in outcomes.items() if outcome in ("ERROR", "FAILED")}
+        self.assertEqual({"test_wrong_again", "test_a_fixture_is_wrong"}, failed, output)
+
     def test_all_tests(self):
         outcomes, output = self.pytest("--acl-check", "-k", "unwatched")
         self.assertEqual({"test_unwatched": "ERROR"}, outcomes, output)

@@ -34,6 +34,8 @@ var ManyCells = 50_000
 // Shadow is the history of memory. The zero value is empty. Cells do not overlap.
 type Shadow[O Owner[O]] struct {
 	cells btree.Map[uintptr, *Cell[O]]
+
+	Beside int // number of times that a read was entered beside others, which it is not ordered with
 }
 
 // Len returns the number of cells.
@@ -168,6 +170,7 @@ func (s *Shadow[O]) Read(p *Access[O], before Clock, lo, hi uintptr, f Clash[O])
 	if c, ok := s.cells.Get(lo); ok && c.Hi == hi {
 		c.Judge(p, before, false, lo, hi, f)
 		c.AddRead(p, before)
+		s.Beside += min(len(c.Reads)-1, 1)
 		return
 	}
 	s.Split(lo)
@@ -180,6 +183,7 @@ func (s *Shadow[O]) Read(p *Access[O], before Clock, lo, hi uintptr, f Clash[O])
 		}
 		c.Judge(p, before, false, c.Lo, c.Hi, f)
 		c.AddRead(p, before)
+		s.Beside += min(len(c.Reads)-1, 1)
 		at = c.Hi
 	})
 	if at < hi {

@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // Machine is a runtime on two small devices with a thread that has device 0 set.
@@ -25,9 +26,7 @@ type Machine struct {
 func NewMachine(t *testing.T, name, form string) *Machine {
 	t.Helper()
 	p, err := product.Find(name, form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	d := Open(t, soft.Options{Devices: 2, Memory: 128 << 20, Open: p.RC})
 	m := &Machine{T: t, Faults: faulty.Wrap(d)}
 	m.Runtime = newRuntime(t, m.Faults, p)
@@ -82,9 +81,7 @@ func Bytes(p core.Addr, n uint64) []byte { return core.Array(core.Pointer[byte](
 func OpenFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	return len(list)
 }
 
@@ -110,9 +107,7 @@ func NewRuntime(t testing.TB, name string, o soft.Options) (*core.Runtime, *core
 	t.Helper()
 	d := Open(t, o)
 	p, err := product.Find(name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	rt := newRuntime(t, d, p)
 	th := rt.NewThread(1)
 	if err := th.SetDevice(0); err != nil {

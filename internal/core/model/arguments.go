@@ -2,8 +2,6 @@ package model
 
 import (
 	"encoding/binary"
-	"runtime"
-	"slices"
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
@@ -18,8 +16,7 @@ type argBlock struct {
 }
 
 // argsOf returns the address of the arguments of a kernel in device memory. mu is held.
-func (m *Model) argsOf(k *taskMore) (core.Addr, error) {
-	l := k.op.Launch
+func (m *Model) argsOf(l *driver.Launch, k *kernel) (core.Addr, error) {
 	if !l.Copied || l.Size == 0 {
 		return l.Args, nil
 	}
@@ -31,9 +28,13 @@ func (m *Model) argsOf(k *taskMore) (core.Addr, error) {
 		}
 		b = &argBlock{addr: addr, size: l.Size}
 		m.args = append(m.args, b)
+		m.atEnd = append(m.atEnd, func() { m.ctx.Device.Opened.Load().Free(addr) })
 		k.args = b
 	}
-	bytes := slices.Clone(core.Array(core.Pointer[byte](l.Args), l.Size)) // lockcheck: Copied, so ours
+	bytes := make([]byte, l.Size)
+	if err := load(m.rt, bytes, l.Args); err != nil {
+		return 0, err
+	}
 	if l.Within {
 		for at := bytes; len(at) >= 8; at = at[8:] {
 			if word := core.Addr(binary.LittleEndian.Uint64(at)); l.Args <= word && word < l.Args+core.Addr(l.Size) {
@@ -41,10 +42,7 @@ func (m *Model) argsOf(k *taskMore) (core.Addr, error) {
 			}
 		}
 	}
-	err := m.rt.Caps.Base.Run(
-		driver.Op{Kind: driver.OpCopy, Dst: b.addr, Src: core.AddrOf(bytes), N: l.Size})
-	runtime.KeepAlive(bytes)
-	return b.addr, err
+	return b.addr, store(m.rt, b.addr, bytes)
 }
 
 // useArgs records that a kernel reads its arguments at addr. mu is held.

@@ -23,7 +23,7 @@ func MdlRIKernelTaskGetAttribute(t *core.Thread, task core.Handle, attrID abi.La
 		if m.typeOf(i) != abi.ModelRiTaskKernel {
 			return abi.LaunchKernelAttrValue{}, core.Refused(api, "task", "task %d of model %d is no kernel", i, m.id)
 		}
-		return attributeOf(api, m.tasks[i].more.op.Launch, attrID)
+		return attributeOf(api, m.tasks[i].work.op.Launch, attrID)
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"ropeway/internal/abi"
@@ -25,7 +26,7 @@ func MdlRIBuildBegin(t *core.Thread, modelRI *core.Handle, flag uint32) *core.Er
 	if err != nil {
 		return err
 	}
-	m := newBuilt(c)
+	m := stateOf(c.Runtime).add(&Model{rt: c.Runtime, ctx: c, built: true, state: modelBuilding, open: &capture{}})
 	if m == nil {
 		return core.Fail(api, abi.ErrRTNoModelResource, "",
 			"the process has as many models as there are handles; destroy some")
@@ -84,19 +85,23 @@ func MdlRIBindStream(t *core.Thread, modelRI, stream core.Handle, flag uint32) *
 	if !s.EnterCapture(&l.self) {
 		m.lanes = m.lanes[:l.index]
 		l.own.EndHidden()
-		return isBound(api, "stream", s)
+		return core.Fail(api, abi.ErrRTStreamModel, "stream", "stream %d is bound to a model", s.ID)
 	}
 	m.watchLane(t, l)
 	return nil
 }
 
-func isBound(api, arg string, s *core.Stream) *core.Error {
-	return core.Fail(api, abi.ErrRTStreamModel, arg, "stream %d is bound to a model", s.ID)
+// laneBound returns the lane of a stream that is bound to a model; nil if it is not.
+func laneBound(s *core.Stream) *lane {
+	if l, _ := s.Lane().(*lane); l != nil && l.bound {
+		return l
+	}
+	return nil
 }
 
 // boundLane returns the lane of a stream that is bound to the model; nil if it is not.
 func (m *Model) boundLane(s *core.Stream) *lane {
-	if l, _ := s.Lane().(*lane); l != nil && l.bound && l.model == m {
+	if l := laneBound(s); l != nil && l.model == m {
 		return l
 	}
 	return nil
@@ -118,13 +123,16 @@ func MdlRIUnbindStream(t *core.Thread, modelRI, stream core.Handle) *core.Error 
 		return err
 	}
 	if !m.awaitIdle(t.Runtime.Patience) {
-		return core.Fail(api, abi.ErrRTModelRunning, "modelRI", "model %d is running; abort it first", m.id)
+		return isRunning(api, m)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.boundLane(s)
 	if l == nil || m.gone {
 		return boundTo(t, api, s, m) // another thread was faster
+	}
+	if !m.withdraw() {
+		return isRunning(api, m)
 	}
 	l.left = true
 	l.user.LeaveCapture(&l.self)
@@ -135,15 +143,19 @@ func MdlRIUnbindStream(t *core.Thread, modelRI, stream core.Handle) *core.Error 
 	return nil
 }
 
+func isRunning(api string, m *Model) *core.Error {
+	return core.Fail(api, abi.ErrRTModelRunning, "modelRI", "model %d is running; abort it first", m.id)
+}
+
 // clear drops the tasks of the lane. Model.mu is held.
 func (l *lane) clear() {
 	for _, i := range l.tasks {
 		v := &l.model.tasks[i]
-		if v.more == nil {
-			v.more = &taskMore{kind: nopTask}
+		if v.work == nil {
+			v.work = &work{detail: nothing{}}
 		}
-		v.more.off = true
-		l.model.watchChange(nil, int(i))
+		v.work = v.work.disabled()
+		l.model.watchChange(nil, i)
 	}
 	l.tasks = nil
 }
@@ -153,15 +165,14 @@ func (l *lane) Clear() bool {
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.state != modelReady || m.runs.Load() > 0 {
+	if m.state != modelReady || !m.withdraw() {
 		return false
 	}
 	l.clear()
-	m.state, m.marked = modelBuilding, false
-	for i := range m.tasks {
-		k := m.tasks[i].more
-		m.marked = m.marked || k != nil && k.kind == endTask && !k.off
-	}
+	m.state = modelBuilding
+	m.open.marked = slices.ContainsFunc(m.tasks, func(v task) bool {
+		return v.work != nil && v.work.detail == endMark{} && !v.work.off
+	})
 	return true
 }
 
@@ -177,7 +188,7 @@ func boundHere(t *core.Thread, api string, m *Model, s *core.Stream) *core.Error
 func unmarked(t *core.Thread, api string, m *Model) *core.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.marked && t.Product("910") {
+	if m.open.marked && t.Product("910") {
 		return core.Fail(api, abi.ErrRTInternalError, "modelRI", "model %d has an end already", m.id)
 	}
 	return nil
@@ -192,15 +203,15 @@ func MdlRIEndTask(t *core.Thread, modelRI, stream core.Handle) *core.Error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := m.boundLane(s)
-	if l == nil {
-		return core.Fail(api, abi.ErrRTInternalError, "stream", "is not bound to model %d", m.id)
+	if err := boundHere(t, api, m, s); err != nil {
+		return err
 	}
+	l := m.boundLane(s)
 	if err := l.checkOpen(api); err != nil {
 		return err
 	}
-	m.marked = true
-	l.add(t, &taskMore{kind: endTask})
+	m.open.marked = true
+	l.add(t, &work{detail: endMark{}})
 	return nil
 }
 
@@ -232,10 +243,14 @@ func needsMark(rt *core.Runtime) bool { return rt.Product.Name != "310P" && rt.P
 func marked(t *core.Thread, api string, m *Model) *core.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.marked && needsMark(m.rt) {
-		return core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d has no end; call aclmdlRIEndTask", m.id)
+	if !m.open.marked && needsMark(m.rt) {
+		return m.noEnd(api)
 	}
 	return nil
+}
+
+func (m *Model) noEnd(api string) *core.Error {
+	return core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d has no end; call aclmdlRIEndTask", m.id)
 }
 
 // MdlRIBuildEnd is aclmdlRIBuildEnd: it compiles the model.
@@ -253,19 +268,6 @@ func MdlRIBuildEnd(t *core.Thread, modelRI core.Handle, reserve core.Addr) *core
 	return nil
 }
 
-// loaded refuses an incomplete model that is built by hand.
-func (m *Model) loaded(api string) *core.Error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case !m.built || m.state == modelReady && (m.marked || !needsMark(m.rt)):
-		return nil
-	case !m.marked && needsMark(m.rt):
-		return core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d has no end; call aclmdlRIEndTask", m.id)
-	}
-	return core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d is not complete; call aclmdlRIBuildEnd", m.id)
-}
-
 // MdlRIExecute is aclmdlRIExecute: the model runs on the default stream, and the call waits.
 func MdlRIExecute(t *core.Thread, modelRI core.Handle, timeout int32) *core.Error {
 	const api = "aclmdlRIExecute"
@@ -274,7 +276,7 @@ func MdlRIExecute(t *core.Thread, modelRI core.Handle, timeout int32) *core.Erro
 		return err
 	}
 	s := c.Default
-	if err := m.execute(api, t, c, s); err != nil {
+	if _, err := m.execute(api, t, c, s); err != nil {
 		return err
 	}
 	w := core.WaitLimit{}
@@ -283,19 +285,9 @@ func MdlRIExecute(t *core.Thread, modelRI core.Handle, timeout int32) *core.Erro
 	}
 	err = t.ObserveWait(api, s, func(int64) *core.Error { return s.Wait(api, w) })
 	if err != nil && err.Code == abi.ErrRTStreamSyncTimeout {
-		core.Locked(&m.mu, func() { m.late = s })
+		core.Locked(&m.mu, func() { m.running.late = s })
 	}
 	return err
-}
-
-// starts adds a task that starts another stream. Model.mu is held.
-func (l *lane) starts(t *core.Thread, api string, target *lane, k *taskMore) *core.Error {
-	if err := l.checkOpen(api); err != nil {
-		return err
-	}
-	k.target = target
-	l.add(t, k)
-	return nil
 }
 
 // ActiveStream is aclrtActiveStream.
@@ -305,19 +297,26 @@ func ActiveStream(t *core.Thread, activeStream, stream core.Handle) *core.Error 
 	if err != nil {
 		return err
 	}
-	return control(t, api, s, other, &taskMore{kind: activateTask})
+	return control(t, api, s, other, func(target *lane) *work { return &work{detail: activate{target}} })
 }
 
-// control adds a task to a bound stream that starts another one.
-func control(t *core.Thread, api string, s, other *core.Stream, k *taskMore) *core.Error {
-	l, _ := s.Lane().(*lane)
-	target, _ := other.Lane().(*lane)
-	if l == nil || target == nil || !l.bound || !target.bound {
-		return core.Fail(api, abi.ErrRTStreamModel, "stream", "stream %d is not bound to a model any more", s.ID)
+// control adds a task to a bound stream that may start another one, or jump there.
+func control(t *core.Thread, api string, s, other *core.Stream, make func(target *lane) *work) *core.Error {
+	l, target := laneBound(s), laneBound(other)
+	if l == nil || target == nil {
+		return isUnbound(api, s)
 	}
 	l.model.mu.Lock()
 	defer l.model.mu.Unlock()
-	return l.starts(t, api, target, k)
+	if err := l.checkOpen(api); err != nil {
+		return err
+	}
+	l.add(t, make(target))
+	return nil
+}
+
+func isUnbound(api string, s *core.Stream) *core.Error {
+	return core.Fail(api, abi.ErrRTStreamModel, "stream", "stream %d is not bound to a model any more", s.ID)
 }
 
 // elsewhereFirst refuses a stream of another context, if the product checks that first.
@@ -341,18 +340,19 @@ func SwitchStream(t *core.Thread, leftValue core.Addr, cond abi.Condition, right
 	if dataType == abi.SwitchInt64 {
 		n = 8
 	}
-	k := &taskMore{kind: switchTask, cond: cond,
-		op: driver.Op{Kind: driver.OpCompute, Dst: rightValue, Src: leftValue, N: n}}
-	return control(t, api, s, other, k)
+	op := driver.Op{Kind: driver.OpCompute, Dst: rightValue, Src: leftValue, N: n}
+	return control(t, api, s, other, func(target *lane) *work {
+		return &work{op: op, detail: &choice{target, cond}}
+	})
 }
 
-// holds reports whether a comparison of two numbers of n bytes is true.
-func holds(cond abi.Condition, left, right, n uint64) bool {
+// holds reports whether the comparison of two numbers of n bytes is true.
+func (c *choice) holds(left, right, n uint64) bool {
 	a, b := int64(left), int64(right)
 	if n == 4 {
 		a, b = int64(int32(left)), int64(int32(right))
 	}
-	switch cond {
+	switch c.cond {
 	case abi.ConditionEqual:
 		return a == b
 	case abi.ConditionNotEqual:
@@ -376,11 +376,12 @@ func (l *lane) MarkBarrier(t *core.Thread, number uint32) {
 		return
 	}
 	inner := &innerEvent{task: int32(len(m.tasks))}
-	l.add(t, &taskMore{kind: recordTask, record: inner})
-	if m.barriers == nil {
-		m.barriers = map[uint32][]*innerEvent{}
+	l.add(t, &work{detail: record{inner}})
+	o := m.open
+	if o.barriers == nil {
+		o.barriers = map[uint32][]*innerEvent{}
 	}
-	m.barriers[number] = append(m.barriers[number], inner)
+	o.barriers[number] = append(o.barriers[number], inner)
 }
 
 // AwaitBarrier implements core.Lane.
@@ -391,9 +392,10 @@ func (l *lane) AwaitBarrier(t *core.Thread, number uint32) bool {
 	if l.left || l.checkOpen("") != nil {
 		return false
 	}
-	for _, inner := range m.barriers[number] {
+	marked := m.open.barriers[number]
+	for _, inner := range marked {
 		inner.waits++
-		l.add(t, &taskMore{kind: joinTask, record: inner})
+		l.add(t, &work{detail: join{inner}})
 	}
-	return len(m.barriers[number]) > 0
+	return len(marked) > 0
 }

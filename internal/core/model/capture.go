@@ -10,6 +10,18 @@ import (
 // A capture turns the tasks submitted to a stream into tasks of a model. Other streams join it when they wait for an
 // event that was recorded in it. A stream in a capture has a lane, which every submission checks once.
 
+// capture is the state of a model that takes tasks. A model that is built by hand keeps it, as its streams may take
+// tasks again.
+type capture struct {
+	by       *core.Thread // the thread that began the capture; nil for a model that is built by hand
+	mode     abi.MdlRICaptureMode
+	broke    abi.Code                 // code of ending a task group, if the capture is invalid
+	events   []*core.Event            // events whose newest captured record is here
+	group    *taskGroup               // the open group, or nil
+	barriers map[uint32][]*innerEvent // of cache operations, by number
+	marked   bool                     // aclmdlRIEndTask was called
+}
+
 // uncapturable are the flags of streams that cannot be captured.
 const uncapturable = abi.StreamCpuSchedule | abi.StreamDeviceUseOnly
 
@@ -76,8 +88,8 @@ func (m *Model) capture(api string, t *core.Thread, s *core.Stream, mode abi.Mdl
 		l.own.EndHidden()
 		return core.Captured(api, s)
 	}
-	m.state = modelOpen
-	m.begin(t, mode)
+	m.state, m.open = modelOpen, &capture{by: t, mode: mode}
+	m.ctx.CaptureBegan(t, mode)
 	m.watchLane(t, l)
 	return nil
 }
@@ -111,39 +123,30 @@ func (m *Model) Capture() (text string, model uint32) {
 func (m *Model) begunBy() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.by == nil || m.by.ID() == 0 {
+	if m.open == nil || m.open.by == nil || m.open.by.ID() == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", which thread %d began", m.by.ID())
+	return fmt.Sprintf(", which thread %d began", m.open.by.ID())
 }
 
-// begin counts the capture for its context and thread. mu is held.
-func (m *Model) begin(t *core.Thread, mode abi.MdlRICaptureMode) {
-	m.mode, m.by, m.counted = mode, t, true
-	m.ctx.CaptureBegan(t, mode)
-}
-
-// release removes the streams from the capture, which is over. mu is held.
-func (m *Model) release() {
+// leave removes the streams and events from the capture, which is over. mu is held.
+func (m *Model) leave() {
 	for _, l := range m.lanes {
 		if !l.left {
 			l.left = true
 			l.user.LeaveCapture(&l.self)
 		}
 	}
-	if m.counted {
-		m.counted = false
-		m.ctx.CaptureEnded(m.by, m.mode)
-		m.watchEnd()
+	if o := m.open; o != nil && !m.built {
+		m.open = nil
+		m.ctx.CaptureEnded(o.by, o.mode)
+		if c := m.rt.Checker(); c != nil {
+			c.CaptureEnded(m.id)
+		}
+		for _, e := range o.events {
+			e.LeaveCapture(m)
+		}
 	}
-}
-
-// forgetEvents ends the capture's use of its events. mu is held.
-func (m *Model) forgetEvents() {
-	for _, e := range m.events {
-		e.LeaveCapture(m)
-	}
-	m.events = nil
 }
 
 // invalidate makes the capture end in an error, and keeps the first reason. mu is held.
@@ -152,8 +155,8 @@ func (m *Model) invalidate(t *core.Thread, api, why string) {
 		return
 	}
 	m.state = modelInvalid
-	if m.broke == 0 {
-		m.broke = abi.ErrRTStreamCaptureInvalidated
+	if m.open.broke == 0 {
+		m.open.broke = abi.ErrRTStreamCaptureInvalidated
 	}
 	m.why = api + why
 	if t != nil && t.ID() != 0 {
@@ -185,11 +188,6 @@ func MdlRICaptureGetInfo(
 	state, model := abi.ModelRiCaptureStatusNone, core.Handle(0)
 	if l := laneOf(s); l != nil {
 		state, model = abi.ModelRiCaptureStatusActive, l.model.handle
-		core.Locked(&l.model.mu, func() {
-			if l.invalid {
-				state = abi.ModelRiCaptureStatusInvalidated
-			}
-		})
 	}
 	if status != nil {
 		*status = state
@@ -220,47 +218,20 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 		return notCaptured(api, s) // it ended since
 	}
 	m := l.model
-	left := false
-	core.Locked(&m.mu, func() { left = l.left })
-	if !left && !m.IsSub() {
+	open := false
+	core.Locked(&m.mu, func() { open = !l.left })
+	if open && !m.IsSub() {
 		*modelRI = 0
 	}
-	goesOn, err := core.Under(&m.mu, func() (bool, *core.Error) {
-		if l.left {
-			return true, notCaptured(api, s)
-		}
-		if l.index != 0 {
-			e := core.Fail(
-				api,
-				abi.ErrRTStreamCaptureUnmatched,
-				"stream",
-				"stream %d joined the capture that began on stream %d; end it there",
-				s.ID,
-				m.lanes[0].user.ID,
-			).InCapture(m.id)
-			e.Stream = s.ID
-			return true, e
-		}
-		err := m.complete(api, t)
-		if err != nil {
-			m.state = modelLost
-		}
-		m.release()
-		m.forgetEvents()
-		return false, err
-	})
-	if goesOn {
-		return err
-	}
-	if err != nil {
+	if over, err := l.endCapture(api, t); err != nil {
 		switch {
-		case m.IsSub():
+		case !over || m.IsSub():
 		case err.Code == abi.ErrRTStreamCaptureWrongThread: // the program has to destroy the model
 			t.Acquired(m.resource())
 		default:
 			m.destroy()
 		}
-		return err.InCapture(m.id)
+		return err
 	}
 	if modelRI != nil {
 		*modelRI = m.handle
@@ -271,6 +242,28 @@ func MdlRICaptureEnd(t *core.Thread, stream core.Handle, modelRI *core.Handle) *
 	return nil
 }
 
+// endCapture ends the capture that began on the stream of l; over is false if it goes on.
+func (l *lane) endCapture(api string, t *core.Thread) (over bool, err *core.Error) {
+	m := l.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.left {
+		return false, notCaptured(api, l.user)
+	}
+	if l.index != 0 {
+		err := core.Fail(api, abi.ErrRTStreamCaptureUnmatched, "stream",
+			"stream %d joined the capture that began on stream %d; end it there", l.user.ID, m.lanes[0].user.ID)
+		err.Stream = l.user.ID
+		return false, err.InCapture(m.id)
+	}
+	if err = m.complete(api, t); err != nil {
+		m.state = modelLost
+		err = err.InCapture(m.id)
+	}
+	m.leave()
+	return true, err
+}
+
 func notCaptured(api string, s *core.Stream) *core.Error {
 	return core.Fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.ID)
 }
@@ -278,14 +271,14 @@ func notCaptured(api string, s *core.Stream) *core.Error {
 // complete ends the capture: it makes the model ready, or returns why the capture is invalid. mu is held.
 func (m *Model) complete(api string, t *core.Thread) *core.Error {
 	switch {
-	case m.mode != abi.ModelRiCaptureModeRelaxed && m.by != t && !t.Shared:
+	case m.open.mode != abi.ModelRiCaptureModeRelaxed && m.open.by != t && !t.Shared:
 		return core.Fail(
 			api,
 			abi.ErrRTStreamCaptureWrongThread,
 			"stream",
 			"thread %d ends a capture that thread %d began; only a relaxed one may be ended by another thread",
 			t.ID(),
-			m.by.ID(),
+			m.open.by.ID(),
 		)
 	case m.state == modelInvalid:
 		return core.Fail(api, abi.ErrRTStreamCaptureInvalidated, "stream", "the capture is invalid since %s", m.why)
@@ -294,12 +287,12 @@ func (m *Model) complete(api string, t *core.Thread) *core.Error {
 		return core.Fail(api, abi.ErrRTSubAclgraphIsCapturing, "stream",
 			"model %d, which a condition task of model %d runs, was not captured to its end", sub.id, sub.parent.id)
 	}
-	if m.group != nil {
+	if g := m.open.group; g != nil {
 		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream",
-			"a task group is still open on stream %d; the capture is over, and there is no model", m.group.lane.user.ID)
+			"a task group is still open on stream %d; the capture is over, and there is no model", g.lane.user.ID)
 	}
 	for _, l := range m.lanes[1:] {
-		if err := m.joined(api, l); err != nil {
+		if err := l.joined(api); err != nil {
 			return err
 		}
 	}
@@ -308,8 +301,9 @@ func (m *Model) complete(api string, t *core.Thread) *core.Error {
 	return nil
 }
 
-// joined refuses a lane whose end no task of another lane waits for. mu is held.
-func (m *Model) joined(api string, l *lane) *core.Error {
+// joined refuses a lane whose end no task of another lane waits for. Model.mu is held.
+func (l *lane) joined(api string) *core.Error {
+	m := l.model
 	unjoined := func(why string) *core.Error {
 		e := core.Fail(
 			api,
@@ -326,12 +320,12 @@ func (m *Model) joined(api string, l *lane) *core.Error {
 	if len(l.tasks) == 0 {
 		return unjoined("has no task")
 	}
-	k := m.tasks[l.tasks[len(l.tasks)-1]].more
-	if k == nil || k.kind != recordTask {
-		return unjoined("ends with a task that is no record of an event")
+	if w := m.tasks[l.tasks[len(l.tasks)-1]].work; w != nil {
+		if last, ok := w.detail.(record); ok && last.waits > 0 {
+			return nil
+		} else if ok {
+			return unjoined("nobody waits for its last record")
+		}
 	}
-	if k.record.waits == 0 {
-		return unjoined("nobody waits for its last record")
-	}
-	return nil
+	return unjoined("ends with a task that is no record of an event")
 }

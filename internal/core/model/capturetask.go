@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
@@ -39,7 +41,7 @@ func (l *lane) KeepCopy(t *core.Thread, dst, src core.Addr, n uint64) bool {
 		return false
 	}
 	if l.checkOpen("") == nil {
-		l.addCopy(t, dst, src, n)
+		l.append(t, task{Segment: driver.Segment{Dst: dst, Src: src, N: n}})
 	}
 	return true
 }
@@ -55,52 +57,63 @@ func (l *lane) Keep(t *core.Thread, k *core.Task) bool {
 	op := &k.Op
 	switch {
 	case l.checkOpen("") != nil: // the model was completed since
-		(&taskMore{op: *op}).release()
+		(&work{op: *op, done: op.Done}).release()
 	case op.Kind == driver.OpCopy && op.Done == nil:
-		l.addCopy(t, op.Dst, op.Src, op.N)
+		l.append(t, task{Segment: driver.Segment{Dst: op.Dst, Src: op.Src, N: op.N}})
 	case op.Kind == driver.OpBatch:
 		first := len(m.tasks)
-		for i := range op.Segs.List {
-			s := &op.Segs.List[i]
-			l.place(t, modelTask{dst: s.Dst, src: s.Src, n: s.N})
+		for _, s := range op.Segs.List {
+			l.place(t, task{Segment: s})
 		}
-		m.watchBatch(t, first, op)
+		m.watchTasks(t, first, op)
 		op.Segs.Release()
 		if op.Done != nil {
 			op.Done()
 		}
 	default:
-		if l.bound && k.Changes != nil {
-			op.Dst, op.N = 0, 0 // they may change
-		} else {
-			k.Changes = nil
-		}
-		kind, touch := m.kindOf(op, m.group != nil)
-		if k.Order != nil && m.rt.Checked() {
-			kind = waitTask // not a step of a program, so that the checker sees it
-		}
-		if m.group != nil && m.group.lane == l && op.Kind == driver.OpLaunch {
-			m.group.tasks = append(m.group.tasks, int32(len(m.tasks)))
-		}
-		l.add(t, &taskMore{kind: kind, group: m.group, typ: typeOf(k), op: *op, touch: touch,
-			value: k.Value, order: k.Order, change: k.Changes})
+		l.keepOp(t, k)
 	}
 	return true
 }
 
-// kindOf returns the kind of task for an operation, and whether it may touch any memory. grouped means that it is a
-// kernel of a task group.
-func (m *Model) kindOf(op *driver.Op, grouped bool) (kind taskKind, touch bool) {
-	switch op.Kind {
-	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear:
-		return waitTask, false
-	case driver.OpLaunch:
-		if grouped || !m.inProgram(op.Launch) {
-			return waitTask, false
+// keepOp adds a task with an operation other than copies. Model.mu is held.
+func (l *lane) keepOp(t *core.Thread, k *core.Task) {
+	m := l.model
+	w := &work{op: k.Op, done: k.Op.Done, typ: typeOf(k), order: k.Order}
+	w.op.Done = nil
+	switch {
+	case w.op.Kind == driver.OpLaunch:
+		d := &kernel{}
+		if g := m.open.group; g != nil && g.lane == l {
+			d.group = g
+			g.tasks = append(g.tasks, int32(len(m.tasks)))
 		}
-		return workTask, true
+		w.detail = d
+	case l.bound && k.Changes != nil:
+		w.op.Dst, w.op.N = 0, 0 // they may change
+		w.detail = k.Changes
+	case k.Value != core.ValueParams{}:
+		w.detail = k.Value
 	}
-	return workTask, touchesMore(op)
+	m.setSchedule(w)
+	l.add(t, w)
+}
+
+// setSchedule sets whether an operation is a step of a program, and whether it may touch any memory.
+func (m *Model) setSchedule(w *work) {
+	d, _ := w.detail.(*kernel)
+	switch op := &w.op; op.Kind {
+	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc, driver.OpSet, driver.OpClear:
+		w.alone = true
+	case driver.OpLaunch:
+		w.alone = d.group != nil || d.late || !m.inProgram(op.Launch)
+		w.anything = !w.alone
+	case driver.OpCompute: // a value write, which has no Dst, shows others that earlier tasks are done
+		w.anything = op.Src == 0 || op.Dst == 0
+	case driver.OpFail:
+		w.anything = true
+	}
+	w.alone = w.alone || w.order != nil && m.rt.Checked() // so that the checker sees it
 }
 
 // inProgram reports whether a kernel can be a step of a program: if the driver supports that, and no checker or tracer
@@ -132,33 +145,24 @@ func kernelOf(l *driver.Launch) core.KernelTask {
 	return k
 }
 
-// touchesMore reports whether an operation may touch memory whose address is not in it, or whether its effect shows
-// others that earlier tasks are done.
-func touchesMore(op *driver.Op) bool {
-	return op.Kind == driver.OpCompute && (op.Src == 0 || op.Dst == 0) || op.Kind == driver.OpFail
-}
-
-// addCopy appends a plain copy. Model.mu is held.
-func (l *lane) addCopy(t *core.Thread, dst, src core.Addr, n uint64) {
-	l.append(t, modelTask{dst: dst, src: src, n: n})
-}
-
 // add appends a task. Model.mu is held.
-func (l *lane) add(t *core.Thread, k *taskMore) { l.append(t, modelTask{more: k}) }
+func (l *lane) add(t *core.Thread, w *work) { l.append(t, task{work: w}) }
 
-// append appends a task. Model.mu is held.
-func (l *lane) append(t *core.Thread, k modelTask) {
-	l.place(t, k)
-	l.model.watchTask(t)
+// append appends a task, and reports it to a checker. Model.mu is held.
+func (l *lane) append(t *core.Thread, v task) {
+	l.place(t, v)
+	if m := l.model; m.rt.Checker() != nil {
+		m.watchTasks(t, len(m.tasks)-1, v.touched())
+	}
 }
 
 // place appends a task that the caller reports to a checker. Model.mu is held.
-func (l *lane) place(t *core.Thread, k modelTask) {
-	k.lane = l.index
-	k.number = uint32(l.own.Tasks.Add(1))
-	t.Submitted(k.number)
+func (l *lane) place(t *core.Thread, v task) {
+	v.lane = l.index
+	v.number = uint32(l.own.Tasks.Add(1))
+	t.Submitted(v.number)
 	l.tasks = append(l.tasks, int32(len(l.model.tasks)))
-	l.model.tasks = append(l.model.tasks, k)
+	l.model.tasks = append(l.model.tasks, v)
 }
 
 // Record implements core.Lane.
@@ -176,20 +180,17 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) 
 	if !e.IsEx() {
 		return l.addEvent(api, t, e, abi.ModelRiTaskEventRecord, driver.OpSet)
 	}
-	if err := l.Admits(api, t, false); err != nil {
-		return true, err
-	}
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.left {
-		return false, nil
+	if err := l.admits(api, t, false); err != nil || l.left {
+		return err != nil, err
 	}
 	inner := &innerEvent{task: int32(len(m.tasks)), id: t.Runtime.NextEventID()}
-	l.add(t, &taskMore{kind: recordTask, typ: abi.ModelRiTaskEventRecord, record: inner})
+	l.add(t, &work{typ: abi.ModelRiTaskEventRecord, detail: record{inner}})
 	e.SetWithin(core.CaptureRecord{By: m, Record: inner})
-	if !m.has(e) {
-		m.events = append(m.events, e)
+	if !slices.Contains(m.open.events, e) {
+		m.open.events = append(m.open.events, e)
 	}
 	return true, nil
 }
@@ -197,20 +198,16 @@ func (l *lane) Record(api string, t *core.Thread, e *core.Event, external bool) 
 // addEvent adds a task that sets, clears or awaits the state of an event.
 func (l *lane) addEvent(api string, t *core.Thread, e *core.Event, typ abi.MdlRITaskType,
 	kind driver.OpKind) (bool, *core.Error) {
-	if err := l.Admits(api, t, false); err != nil {
-		return true, err
-	}
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.left {
-		return false, nil
+	if err := l.admits(api, t, false); err != nil || l.left {
+		return err != nil, err
 	}
 	if !e.Hold() {
 		return true, core.NoEvent(api, "event", e.Handle)
 	}
-	l.add(t, &taskMore{kind: waitTask, typ: typ, event: e,
-		op: driver.Op{Kind: kind, Flag: e.State(), Done: e.Release}})
+	l.add(t, &work{op: driver.Op{Kind: kind, Flag: e.State()}, done: e.Release, typ: typ, alone: true, detail: e})
 	return true, nil
 }
 
@@ -267,13 +264,13 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 	if l != nil && l.model != m {
 		return true, collide(t, api, s, l.model, m)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if l != nil {
-		if err := l.Admits(api, t, false); err != nil {
+		if err := l.admits(api, t, false); err != nil {
 			return true, err
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.state != modelOpen && m.state != modelInvalid {
 		return false, nil // the capture has ended since
 	}
@@ -295,7 +292,7 @@ func (m *Model) Join(api string, t *core.Thread, e *core.Event, s *core.Stream, 
 		m.watchLane(t, l)
 	}
 	inner.waits++
-	l.add(t, &taskMore{kind: joinTask, typ: abi.ModelRiTaskEventWait, record: inner})
+	l.add(t, &work{typ: abi.ModelRiTaskEventWait, detail: join{inner}})
 	return true, nil
 }
 

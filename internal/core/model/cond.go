@@ -82,7 +82,7 @@ func MdlRICondHandleCreate(t *core.Thread, modelRI core.Handle, defaultLaunchVal
 	made := false
 	core.Locked(&m.mu, func() {
 		if c.handle = stateOf(t.Runtime).conds.Add(c); c.handle != 0 && !m.gone {
-			m.conds, made = append(m.conds, c), true
+			m.atEnd, made = append(m.atEnd, c.end), true
 		}
 	})
 	if !made {
@@ -103,12 +103,19 @@ func (c *condition) resource() core.Resource {
 
 // write sets the value, unordered with any stream.
 func (c *condition) write(value uint64) error {
-	var b [condBytes]byte
-	binary.LittleEndian.PutUint64(b[:], value)
-	err := c.model.rt.Caps.Base.Run(
-		driver.Op{Kind: driver.OpCopy, Dst: c.addr, Src: core.AddrOf(b[:]), N: condBytes})
-	runtime.KeepAlive(&b)
-	return err
+	return store(c.model.rt, c.addr, binary.LittleEndian.AppendUint64(nil, value))
+}
+
+// load reads len(b) bytes at addr, unordered with any stream.
+func load(rt *core.Runtime, b []byte, addr core.Addr) error {
+	defer runtime.KeepAlive(b)
+	return rt.Caps.Base.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: addr, N: uint64(len(b))})
+}
+
+// store writes b to addr, unordered with any stream.
+func store(rt *core.Runtime, addr core.Addr, b []byte) error {
+	defer runtime.KeepAlive(b)
+	return rt.Caps.Base.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(b), N: uint64(len(b))})
 }
 
 // end frees the value.
@@ -222,7 +229,7 @@ func MdlRIAddCondTask(t *core.Thread, params *abi.MdlRICondTaskParams, stream co
 	if ok {
 		c.used = true
 		m.branches = append(m.branches, b)
-		l.add(t, &taskMore{kind: branchTask, branch: b})
+		l.add(t, &work{detail: b})
 	}
 	m.mu.Unlock()
 	if !ok {
@@ -260,32 +267,14 @@ func MdlRICaptureToModelRIBegin(t *core.Thread, stream, modelRI core.Handle, mod
 	return m.capture(api, t, s, mode)
 }
 
-// unfinished returns a sub-model, at any depth, whose capture was not ended; nil if there is none. mu is held, and
-// those of sub-models are taken.
+// unfinished returns a sub-model whose capture was not ended; nil if there is none. mu is held.
 func (m *Model) unfinished() *Model {
 	for _, b := range m.branches {
 		for _, sub := range b.subs {
-			sub.mu.Lock()
-			state, deeper := sub.state, sub.unfinished()
-			sub.mu.Unlock()
-			if state != modelReady {
+			if sub.plan.Load() == nil {
 				return sub
-			}
-			if deeper != nil {
-				return deeper
 			}
 		}
 	}
 	return nil
-}
-
-// within returns the model and its sub-models, at any depth. mu is held, or the model is complete.
-func (m *Model) within() []*Model {
-	list := []*Model{m}
-	for _, b := range m.branches {
-		for _, sub := range b.subs {
-			list = append(list, sub.within()...)
-		}
-	}
-	return list
 }

@@ -3,15 +3,15 @@ package model
 import (
 	"encoding/binary"
 	"errors"
-	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 )
 
-// Executions of a model that keeps its streams. Each lane is a list of items (modelplan.go); a goroutine passes them to
+// Executions of a model that keeps its streams. Each lane is a list of items (plan.go); a goroutine passes them to
 // the queue of the lane one after another. If the next item depends on a value in memory, the goroutine first waits for
 // the earlier ones, reads the value, and continues where that directs it: the items are compiled, and their order is
 // decided here.
@@ -21,17 +21,15 @@ import (
 // A started lane runs in a goroutine. A lane that is started while it runs starts again when it has stopped.
 type pass struct {
 	run   *run
-	m     *Model
-	lanes []*lane
 	plan  *plan
-	round uint64
 	after *branch // the condition task that runs it, or nil
 
 	wg    sync.WaitGroup
 	mu    sync.Mutex
-	busy  []bool    // guarded by mu; running lanes
-	next  [][]entry // guarded by mu; by lane: where to start again
-	ended bool      // guarded by mu; the mark was reached
+	busy  []bool                      // guarded by mu; running lanes
+	next  [][]entry                   // guarded by mu; by lane: where to start again
+	flags map[*innerEvent]driver.Flag // guarded by mu; of records that a lane has reached
+	ended atomic.Bool                 // the mark was reached
 }
 
 // entry is where a lane starts.
@@ -40,36 +38,19 @@ type entry struct {
 	by   *core.Order // order from the task that starts it, for a checker; nil: it starts with the model
 }
 
-// assign sets conditions to their initial values.
-func (r *run) assign() {
-	for _, m := range r.m.within() { // lockcheck: a model that is ready keeps its sub-models
-		for _, c := range m.conds { // lockcheck: and its conditions
-			if !c.used || !c.assign {
-				continue
-			}
-			if err := c.write(c.value); err != nil {
-				r.Stop(modelFailure{err})
-				return
-			}
-		}
-	}
-}
-
-// play runs a model with lanes once.
-func (r *run) play(m *Model, after *branch) {
-	p := &pass{run: r, m: m, after: after}
-	core.Locked(&m.mu, func() {
-		m.round++
-		p.round, p.lanes, p.plan = m.round, m.lanes, m.plan
-	})
-	p.busy, p.next = make([]bool, len(p.lanes)), make([][]entry, len(p.lanes))
-	for _, l := range p.lanes {
+// pass runs a model with lanes once.
+func (r *run) pass(of *plan, after *branch) {
+	m := of.model
+	n := len(of.lanes)
+	p := &pass{run: r, plan: of, after: after, busy: make([]bool, n),
+		next: make([][]entry, n), flags: map[*innerEvent]driver.Flag{}}
+	for _, l := range of.streams[:n] {
 		if !l.waits {
 			p.start(l, entry{})
 		}
 	}
 	p.wg.Wait()
-	if !p.ended && m.built && needsMark(m.rt) { // lockcheck: no lane runs
+	if !p.ended.Load() && m.built && needsMark(m.rt) {
 		r.Stop(modelFailure{errNoEnd})
 	}
 }
@@ -80,20 +61,15 @@ var errNoEnd = errors.New("all streams of the model have stopped, and none has r
 // errElsewhere is the error of an execution that started something outside of the model.
 var errElsewhere = errors.New("a stream or a label that is to be started is not in the model")
 
-// hasLeft reports whether the stream of l has left the model: it was unbound, or the model is being destroyed.
-func (l *lane) hasLeft() bool {
-	l.model.mu.Lock()
-	defer l.model.mu.Unlock()
-	return l.left
-}
+// has reports whether a lane is one of the model whose stream is still bound to it.
+func (p *plan) has(l *lane) bool { return l.model == p.model && !p.lanes[l.index].left }
 
 // start starts a lane.
 func (p *pass) start(l *lane, at entry) {
-	elsewhere := l.model != p.m || l.bound && l.hasLeft()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case elsewhere:
+	case !p.plan.has(l):
 		p.run.Stop(modelFailure{errElsewhere})
 	case p.busy[l.index]:
 		p.next[l.index] = append(p.next[l.index], at)
@@ -120,108 +96,101 @@ func (p *pass) nextEntry(l *lane) (at entry, more bool) {
 	return list[0], true
 }
 
-// lane runs a lane until it stops (lockcheck: the tasks of a running model do not change).
+// lane runs a lane until it stops.
 func (p *pass) lane(l *lane, from entry) {
 	q, r, at := l.own, p.run, from.item
 	defer q.Drain()
 	if p.after != nil {
-		p.orders(q, &p.after.begins, true)
-		defer p.orders(q, &p.after.ends, false)
+		p.reportOrder(q, &p.after.begins, true)
+		defer p.reportOrder(q, &p.after.ends, false)
 	}
 	if from.by != nil {
-		p.orders(q, from.by, true)
+		p.reportOrder(q, from.by, true)
 	}
-	items := p.plan.lanes[l.index]
+	items := p.plan.lanes[l.index].items
 	waited := false // the queue has a task that may wait for something outside of the model
 	for at >= 0 && at < len(items) && !r.stopped.Load() {
 		it := &items[at]
 		at++
+		tag, part := driver.Tag{Task: it.number}, it.part(p.plan.model)
 		if it.graph != nil {
-			tag := driver.Tag{Task: p.m.tasks[it.tasks[0]].number}
-			p.give(l, driver.Op{Kind: driver.OpProgram, Program: it.graph.Program(), Tag: tag}, nil, it.part(p.m))
+			p.submit(l, driver.Op{Kind: driver.OpProgram, Program: it.graph.Program(), Tag: tag}, nil, part)
 			continue
 		}
-		v := &p.m.tasks[it.task]
-		switch v.more.kind {
-		case branchTask:
+		switch d := it.work.detail.(type) {
+		case *branch, activate, *choice, *jump, endMark, *kernelUpdate:
 			began := r.now()
-			p.branch(l, v.more.branch, v.number)
-			r.took(it.part(p.m), began)
-		case activateTask, switchTask, jumpTask, endTask, updateTask:
-			began := r.now()
-			at = p.control(l, v.more, at)
-			r.took(it.part(p.m), began)
-		default:
-			if v.more.late || v.more.group != nil && waited { // the wait may have ended after a change of the kernel
+			at = p.control(l, it, at)
+			r.report(part, began)
+			continue
+		case *kernel:
+			if d.late || d.group != nil && waited { // the wait may end after a change of the kernel
 				q.Drain()
 				waited = false
 			}
-			waited = waited || v.more.waits()
-			op, order := r.operation(p.m, v.more, p.round)
-			op.Tag = driver.Tag{Task: v.number}
-			p.give(l, op, order, it.part(p.m))
 		}
+		waited = waited || it.work.waits()
+		op, order := p.operation(it.work)
+		op.Tag = tag
+		p.submit(l, op, order, part)
 	}
 }
 
-// control carries out a task that starts a lane or jumps, or is the end. It returns the next item, or -1 if the lane
-// stops.
-func (p *pass) control(l *lane, k *taskMore, at int) int {
-	switch k.kind {
-	case switchTask:
-		p.looks(l.own, k.op.Dst, k.op.N)
-		fallthrough
-	case jumpTask:
-		p.looks(l.own, k.op.Src, k.op.N)
+// control carries out a task that runs a sub-model, starts a lane or jumps, or is the end. It returns the next item: at
+// if the lane goes on, -1 if it stops.
+func (p *pass) control(l *lane, it *item, at int) int {
+	w, q, n := it.work, l.own, it.work.op.N
+	switch d := w.detail.(type) {
+	case *branch:
+		p.branch(l, d, it.number)
+		return at
+	case *kernelUpdate:
+		n = 8 // the entry; the blocks have op.N bytes
+	case *choice, *jump:
+		p.reportRead(q, w.op.Dst, n)
+		p.reportRead(q, w.op.Src, n)
 	}
 	by := new(core.Order)
-	p.orders(l.own, by, false)
-	l.own.Drain()
-	switch k.kind {
-	case endTask:
-		core.Locked(&p.mu, func() { p.ended = true })
-	case activateTask:
-		p.start(k.target, entry{by: by})
-	case updateTask:
-		if !p.update(k) {
+	p.reportOrder(q, by, false)
+	q.Drain()
+	left, right := p.read(w.op.Src, n), p.read(w.op.Dst, w.op.N)
+	if p.run.stopped.Load() {
+		return -1
+	}
+	switch d := w.detail.(type) {
+	case endMark:
+		p.ended.Store(true)
+	case activate:
+		p.start(d.lane, entry{by: by})
+	case *kernelUpdate:
+		if err := d.apply(left, uint32(right)); err != nil {
+			p.run.Stop(modelFailure{err})
+		}
+	case *choice:
+		if d.holds(left, right, n) {
+			p.start(d.target, entry{by: by})
 			return -1
 		}
-	case switchTask:
-		left, ok := p.read(k.op.Src, k.op.N)
-		if !ok {
-			return -1
-		}
-		right, ok := p.read(k.op.Dst, k.op.N)
-		if !ok {
-			return -1
-		}
-		if holds(k.cond, left, right, k.op.N) {
-			p.start(k.target, entry{by: by})
-			return -1
-		}
-	case jumpTask:
-		index, ok := p.read(k.op.Src, k.op.N)
-		if !ok {
-			return -1
-		}
-		to, task, ok := k.list.at(p.m, min(index, uint64(k.most)))
-		switch {
-		case !ok || to.hasLeft():
+	case *jump:
+		to, task, ok := d.list.at(p.plan.model, min(left, uint64(d.most)))
+		if !ok || !p.plan.has(to) {
 			p.run.Stop(modelFailure{errElsewhere})
-		case to == l:
-			return p.plan.labels[task]
-		default:
-			p.start(to, entry{p.plan.labels[task], by})
+			return -1
 		}
+		next := p.plan.lanes[to.index].labels[task]
+		if to == l {
+			return next
+		}
+		p.start(to, entry{next, by})
 		return -1
 	}
 	return at
 }
 
-// orders submits a task that signals an order or waits for it. Only a checker needs it: the queue reaches the task
+// reportOrder submits a task that signals an order or waits for it. Only a checker needs it: the queue reaches the task
 // after the wait anyway.
-func (p *pass) orders(q *core.Stream, o *core.Order, waits bool) {
-	if !p.m.rt.Checked() {
+func (p *pass) reportOrder(q *core.Stream, o *core.Order, waits bool) {
+	if !p.plan.model.rt.Checked() {
 		return
 	}
 	op := driver.Op{Kind: driver.OpFunc, Fn: func() {}}
@@ -231,9 +200,10 @@ func (p *pass) orders(q *core.Stream, o *core.Order, waits bool) {
 	q.Submit(op, o)
 }
 
-// looks submits a task that reads the value which decides the next item. Only a checker needs it: read reads the value.
-func (p *pass) looks(q *core.Stream, addr core.Addr, n uint64) {
-	if p.m.rt.Checked() {
+// reportRead submits a task that reads the value which decides the next item. Only a checker needs it: read reads the
+// value.
+func (p *pass) reportRead(q *core.Stream, addr core.Addr, n uint64) {
+	if p.plan.model.rt.Checked() && addr != 0 {
 		q.Submit(driver.Op{Kind: driver.OpCompute, Src: addr, N: n, Work: func() error { return nil }}, nil)
 	}
 }
@@ -247,23 +217,19 @@ func (passed) Leave()           {}
 // branch runs a condition task.
 func (p *pass) branch(l *lane, b *branch, number uint32) {
 	for q := l.own; ; {
-		p.looks(q, b.cond.addr, condBytes)
-		p.orders(q, &b.begins, false)
+		p.reportRead(q, b.cond.addr, condBytes)
+		p.reportOrder(q, &b.begins, false)
 		q.Drain()
-		value, ok := p.read(b.cond.addr, condBytes)
-		if !ok {
+		sub := b.chosen(p.read(b.cond.addr, condBytes))
+		if sub == nil || p.run.stopped.Load() {
 			return
 		}
-		sub := b.chosen(value)
-		if sub == nil {
-			return
-		}
-		if all := sub.plan.all; all != nil { // lockcheck: a model that is ready keeps it
+		if all := sub.all; all != nil {
 			op := driver.Op{Kind: driver.OpProgram, Program: all.Program(), Tag: driver.Tag{Task: number}}
-			p.give(l, op, nil, pieces{model: sub.id, count: uint32(len(all.Program().Steps))})
+			p.submit(l, op, nil, pieces{model: sub.model.id, count: uint32(len(all.Program().Steps))})
 		} else {
-			p.run.play(sub, b)
-			p.orders(q, &b.ends, true)
+			p.run.pass(sub, b)
+			p.reportOrder(q, &b.ends, true)
 		}
 		if b.typ != abi.ModelRiCondTypeWhile || p.run.stopped.Load() {
 			return
@@ -271,8 +237,8 @@ func (p *pass) branch(l *lane, b *branch, number uint32) {
 	}
 }
 
-// chosen returns the sub-model for a value, or nil.
-func (b *branch) chosen(value uint64) *Model {
+// chosen returns the plan of the sub-model for a value, or nil. Sub-models do not change.
+func (b *branch) chosen(value uint64) *plan {
 	at := value
 	if b.typ != abi.ModelRiCondTypeSwitch {
 		if at = 1; value != 0 {
@@ -282,21 +248,18 @@ func (b *branch) chosen(value uint64) *Model {
 	if at >= uint64(len(b.subs)) {
 		return nil
 	}
-	return b.subs[at]
+	return b.subs[at].plan.Load()
 }
 
-// read reads a number of 4 or 8 bytes. It stops the execution if the memory is not accessible, and returns false if the
-// execution is stopped.
-func (p *pass) read(addr core.Addr, n uint64) (uint64, bool) {
-	if p.run.stopped.Load() {
-		return 0, false
-	}
+// read returns the number of 4 or 8 bytes at addr, 0 if addr is 0. It stops the execution if the memory is not
+// accessible.
+func (p *pass) read(addr core.Addr, n uint64) uint64 {
 	var b [8]byte
-	err := p.m.rt.Caps.Base.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b[:]), Src: addr, N: n})
-	runtime.KeepAlive(&b)
-	if err != nil {
-		p.run.Stop(modelFailure{err})
-		return 0, false
+	if addr == 0 || p.run.stopped.Load() {
+		return 0
 	}
-	return binary.LittleEndian.Uint64(b[:]), true
+	if err := load(p.plan.model.rt, b[:n], addr); err != nil {
+		p.run.Stop(modelFailure{err})
+	}
+	return binary.LittleEndian.Uint64(b[:])
 }

@@ -10,12 +10,12 @@ func CompileWhole(t *core.Thread, modelRI core.Handle) {
 	m.compile()
 }
 
-// Compiled is something that stays the same as long as a model is not compiled as a whole.
+// Compiled is something that stays the same as long as a model is not compiled as a whole: its list of streams.
 func Compiled(t *core.Thread, modelRI core.Handle) any {
 	m := stateOf(t.Runtime).table.Get(modelRI)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.plan
+	return &m.compiled.plan.streams[0]
 }
 
 // TaskHandle is the handle of a task.

@@ -12,20 +12,18 @@ import (
 
 // external is such a place.
 type external struct {
+	place  int // index in Model.externals
 	event  *core.Event
 	record bool
 }
 
 // external adds a place for a record of an event, or for a wait.
 func (l *lane) external(api string, t *core.Thread, e *core.Event, record bool) (bool, *core.Error) {
-	if err := l.Admits(api, t, false); err != nil {
-		return true, err
-	}
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l.left {
-		return false, nil
+	if err := l.admits(api, t, false); err != nil || l.left {
+		return err != nil, err
 	}
 	for _, x := range m.externals {
 		if x.event == e {
@@ -39,8 +37,9 @@ func (l *lane) external(api string, t *core.Thread, e *core.Event, record bool) 
 		return true, core.NoEvent(api, "event", e.Handle)
 	}
 	e.Publish()
-	l.add(t, &taskMore{kind: externalTask, place: len(m.externals), event: e, op: driver.Op{Done: e.Release}})
-	m.externals = append(m.externals, external{e, record})
+	x := &external{len(m.externals), e, record}
+	l.add(t, &work{done: e.Release, detail: x})
+	m.externals = append(m.externals, x)
 	return true, nil
 }
 
@@ -51,8 +50,8 @@ type bound struct {
 }
 
 // bind fills the places for an execution on s.
-func (m *Model) bind(s *core.Stream, tag driver.Tag) (b bound) {
-	for _, x := range m.externals { // lockcheck: a model that is ready keeps them
+func (p *plan) bind(s *core.Stream, tag driver.Tag) (b bound) {
+	for _, x := range p.externals {
 		var r core.EventRecord
 		op := driver.Op{Kind: driver.OpAwait, Flag: x.event.Latest()}
 		if x.record {
@@ -61,15 +60,6 @@ func (m *Model) bind(s *core.Stream, tag driver.Tag) (b bound) {
 		b.ops, b.records = append(b.ops, op), append(b.records, r)
 	}
 	return b
-}
-
-// publish makes the records of a queued execution the newest ones of their events.
-func (m *Model) publish(b bound) {
-	for i, x := range m.externals { // lockcheck: a model that is ready keeps them
-		if x.record {
-			x.event.Queued(b.records[i])
-		}
-	}
 }
 
 // op returns the operation of a place.
@@ -81,7 +71,7 @@ func (b *bound) op(place int) driver.Op {
 }
 
 // params sets p to the parameters of a place, for the program.
-func (x external) params(p *abi.MdlRITaskParams) {
+func (x *external) params(p *abi.MdlRITaskParams) {
 	if x.record {
 		p.Type = abi.ModelRiTaskEventRecord
 		p.Union.EventRecordTaskParams().RecordFlag = 1

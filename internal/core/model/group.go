@@ -22,24 +22,32 @@ type taskGroup struct {
 
 // Admits implements core.Lane: it refuses a task that breaks an open task group.
 func (l *lane) Admits(api string, t *core.Thread, kernel bool) *core.Error {
+	l.model.mu.Lock()
+	defer l.model.mu.Unlock()
+	return l.admits(api, t, kernel)
+}
+
+// admits is Admits with Model.mu held.
+func (l *lane) admits(api string, t *core.Thread, kernel bool) *core.Error {
 	m := l.model
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if err := l.checkOpen(api); err != nil {
 		return err
 	}
-	switch g := m.group; {
-	case g == nil || l.left || g.lane == l && kernel:
+	if l.left {
+		return nil
+	}
+	switch g := m.open.group; {
+	case g == nil || g.lane == l && kernel:
 		return nil
 	case g.lane != l:
-		m.broke = abi.ErrStreamTaskGroupIntr
+		m.open.broke = abi.ErrStreamTaskGroupIntr
 		m.invalidate(t, api, fmt.Sprintf(" submitted to stream %d while a task group was open on stream %d", l.user.ID,
 			g.lane.user.ID))
 		return core.Fail(api, abi.ErrStreamTaskGroupIntr, "stream",
 			"a task group is open on stream %d of the same capture, which is invalid now", g.lane.user.ID).
 			InCapture(m.id)
 	}
-	m.broke = abi.ErrRTTaskTypeNotSupport
+	m.open.broke = abi.ErrRTTaskTypeNotSupport
 	m.invalidate(t, api, " submitted a task that is no kernel to a task group")
 	return core.Fail(api, abi.ErrRTTaskTypeNotSupport, "stream",
 		"a task group is open on stream %d, and takes kernels only; the capture is invalid now", l.user.ID).
@@ -88,7 +96,7 @@ func (g *taskGroup) place(api string, l *driver.Launch) (int32, *core.Error) {
 	}
 	at := g.tasks[g.next]
 	g.next++
-	old := m.tasks[at].more.op.Launch
+	old := m.tasks[at].work.op.Launch
 	if old == nil {
 		return 0, core.Fail(api, abi.ErrRTInternalError, "stream", "task %d of model %d is no kernel any more",
 			at, m.id)
@@ -102,31 +110,14 @@ func (g *taskGroup) place(api string, l *driver.Launch) (int32, *core.Error) {
 
 // swap makes l the kernel of a task. The old kernel is returned once no execution can be using it.
 func (m *Model) swap(at int32, l *driver.Launch) {
-	m.mu.Lock()
-	old := l
-	if !m.gone {
-		k := m.tasks[at].more
-		if old = k.op.Launch; old != nil {
-			k.op.Launch = l
-		} else {
-			old = l // the task is no longer a kernel
+	old := l // if the task is no longer a kernel
+	core.Locked(&m.mu, func() {
+		if !m.gone && m.tasks[at].work.op.Launch != nil {
+			w := m.tasks[at].work
+			old, w.op.Launch = w.op.Launch, l
 		}
-	}
-	m.mu.Unlock()
+	})
 	m.root().retire(old)
-}
-
-// retire returns a former kernel of a task to its owner, once no execution uses it.
-func (m *Model) retire(l *driver.Launch) {
-	m.mu.Lock()
-	if m.current != nil {
-		m.retired = append(m.retired, l)
-		l = nil
-	}
-	m.mu.Unlock()
-	if l != nil {
-		l.Return()
-	}
 }
 
 // MdlRICaptureTaskGrpBegin is aclmdlRICaptureTaskGrpBegin.
@@ -143,25 +134,29 @@ func MdlRICaptureTaskGrpBegin(t *core.Thread, stream core.Handle) *core.Error {
 	m := l.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
+	if l.left {
+		return notCaptured(api, s)
+	}
+	switch g := m.open.group; {
 	case s.Updater() != nil:
 		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "stream %d updates a task group", s.ID)
-	case m.group != nil && m.group.lane == l:
+	case g != nil && g.lane == l:
 		return core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "a task group is open on stream %d already", s.ID)
-	case m.group != nil:
+	case g != nil:
 		m.invalidate(t, api, " opened a second task group")
 		return core.Fail(
 			api,
 			abi.ErrStreamTaskGroupIntr,
 			"stream",
 			"a task group is open on stream %d of the same capture, which is invalid now",
-			m.group.lane.user.ID,
+			g.lane.user.ID,
 		).InCapture(m.id)
 	}
-	m.group = &taskGroup{lane: l}
-	m.group.self = m.group
+	g := &taskGroup{lane: l}
+	g.self = g
+	m.open.group = g
 	for range fillers(t.Runtime) {
-		l.add(t, &taskMore{kind: nopTask})
+		l.add(t, &work{detail: nothing{}})
 	}
 	return nil
 }
@@ -197,14 +192,14 @@ func MdlRICaptureTaskGrpEnd(t *core.Thread, stream core.Handle, handle *core.Han
 func (m *Model) endGroup(api string, l *lane) (core.Handle, *core.Error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	g := m.group
-	if g == nil || g.lane != l {
+	if l.left || m.open.group == nil || m.open.group.lane != l {
 		return 0, core.Fail(api, abi.ErrStreamTaskGroupStatus, "stream", "no task group is open on stream %d",
 			l.user.ID)
 	}
-	m.group = nil
+	g := m.open.group
+	m.open.group = nil
 	if m.state == modelInvalid {
-		return 0, core.Fail(api, m.broke, "stream", "the capture is invalid since %s", m.why)
+		return 0, core.Fail(api, m.open.broke, "stream", "the capture is invalid since %s", m.why)
 	}
 	m.groups = append(m.groups, g)
 	g.handle = handles.Group.Within(m.id, uint32(len(m.groups)))

@@ -3,7 +3,6 @@ package model
 import (
 	"encoding/binary"
 	"maps"
-	"runtime"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -67,13 +66,12 @@ func CreateLabel(t *core.Thread, label *core.Handle) *core.Error {
 func (s *state) addLabel(c *core.Context) core.Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.alive) == mostLabels || c.Gone() {
+	if s.labels.Count() == mostLabels || c.Gone() {
 		return 0
 	}
 	s.labelIDs++
 	l := &label{ctx: c, id: s.labelIDs}
 	l.handle = s.labels.Add(l)
-	s.alive[l] = struct{}{}
 	return l.handle
 }
 
@@ -81,12 +79,11 @@ func (s *state) addLabel(c *core.Context) core.Handle {
 func (s *state) endLabels(c *core.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for l := range s.alive {
+	s.labels.Each(func(l *label) {
 		if l.ctx == c {
 			s.labels.Remove(l.handle)
-			delete(s.alive, l)
 		}
-	}
+	})
 }
 
 // DestroyLabel is aclrtDestroyLabel. Lists that have it keep it.
@@ -95,11 +92,7 @@ func DestroyLabel(t *core.Thread, label core.Handle) *core.Error {
 	if err != nil {
 		return err
 	}
-	st := stateOf(t.Runtime)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.labels.Remove(l.handle)
-	delete(st.alive, l)
+	stateOf(t.Runtime).labels.Remove(l.handle)
 	return nil
 }
 
@@ -135,9 +128,9 @@ func SetLabel(t *core.Thread, label, stream core.Handle) *core.Error {
 	if err != nil {
 		return err
 	}
-	l, _ := s.Lane().(*lane)
-	if l == nil || !l.bound {
-		return core.Fail(api, abi.ErrRTStreamModel, "stream", "stream %d is not bound to a model any more", s.ID)
+	l := laneBound(s)
+	if l == nil {
+		return isUnbound(api, s)
 	}
 	m := l.model
 	m.mu.Lock()
@@ -149,7 +142,7 @@ func SetLabel(t *core.Thread, label, stream core.Handle) *core.Error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	mark.lane, mark.task = l, int32(len(m.tasks))
-	l.add(t, &taskMore{kind: labelTask})
+	l.add(t, &work{detail: setLabel{}})
 	return nil
 }
 
@@ -194,10 +187,7 @@ func CreateLabelList(t *core.Thread, labels *core.Handle, num uint64, list *core
 	if e != nil {
 		return core.FromDriver(api, "", e)
 	}
-	e = t.Runtime.Caps.Base.Run(
-		driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(table), N: uint64(len(table))})
-	runtime.KeepAlive(table)
-	if e != nil {
+	if e = store(t.Runtime, addr, table); e != nil {
 		l.dev.Free(addr) //nolint:errcheck // ours
 		return core.FromDriver(api, "", e)
 	}
@@ -241,6 +231,10 @@ func DestroyLabelList(t *core.Thread, list core.Handle) *core.Error {
 	if l != nil && l.dev.Free(core.Addr(list)) == nil {
 		return nil
 	}
+	return noList(api, list)
+}
+
+func noList(api string, list core.Handle) *core.Error {
 	return core.Refused(api, "labelList", "%#x is no list of labels, or one that was destroyed", uintptr(list)).
 		Because(core.Gone, uintptr(list))
 }
@@ -255,8 +249,7 @@ func (s *state) DeviceClosed(_ *core.Device, was *core.OpenDevice) {
 // knownList refuses a handle that is not a list of labels.
 func knownList(t *core.Thread, api string, list core.Handle) *core.Error {
 	if stateOf(t.Runtime).list(list) == nil {
-		return core.Refused(api, "labelList", "%#x is no list of labels, or one that was destroyed", uintptr(list)).
-			Because(core.Gone, uintptr(list))
+		return noList(api, list)
 	}
 	return nil
 }
@@ -274,12 +267,13 @@ func SwitchLabelByIndex(t *core.Thread, ptr core.Addr, maxValue uint32, list, st
 	if err != nil {
 		return err
 	}
-	k := &taskMore{kind: jumpTask, most: maxValue, list: stateOf(t.Runtime).list(list),
-		op: driver.Op{Kind: driver.OpCompute, Src: ptr, N: 4}}
-	if k.list == nil {
-		return knownList(t, api, list)
+	to := stateOf(t.Runtime).list(list)
+	if to == nil {
+		return noList(api, list)
 	}
-	return control(t, api, s, s, k)
+	return control(t, api, s, s, func(*lane) *work {
+		return &work{op: driver.Op{Kind: driver.OpCompute, Src: ptr, N: 4}, detail: &jump{to, maxValue}}
+	})
 }
 
 // at returns the place of a label by its index: a lane of m and a task; false if there is none.

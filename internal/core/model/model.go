@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,8 +14,8 @@ import (
 
 // Model is work of one context that was captured from streams and can be executed repeatedly.
 //
-// Tasks are appended while it is captured. They are compiled when it is complete (modelplan.go). An execution is one
-// task of the stream it is launched on (modelrun.go).
+// Its tasks are guarded by a mutex. Complete tasks are compiled into a plan, which does not change: executions look at
+// the plan alone. A change of tasks first withdraws the plan, and publishes another one.
 type Model struct {
 	rt     *core.Runtime // immutable
 	ctx    *core.Context // immutable
@@ -22,43 +23,27 @@ type Model struct {
 	id     uint32        // immutable
 	parent *Model        // immutable; the model whose condition task it belongs to, or nil
 	built  bool          // immutable; built by hand, with streams bound to it
+	ends   func()        // immutable; ends an execution
 
-	runs atomic.Int32 // number of executions queued or running
-	ends func()       // immutable; ends an execution
+	runs    atomic.Int32         // number of executions queued or running
+	plan    atomic.Pointer[plan] // what executions carry out; nil if there can be none
+	running execution            // the execution that uses the lanes
 
 	mu        sync.Mutex
-	state     modelState               // guarded by mu
-	gone      bool                     // guarded by mu; it was destroyed
-	broke     abi.Code                 // guarded by mu; code of ending a task group in an invalid capture
-	why       string                   // guarded by mu; why the capture is invalid, or the model unusable
-	name      string                   // guarded by mu
-	mode      abi.MdlRICaptureMode     // guarded by mu; of the capture
-	by        *core.Thread             // guarded by mu; the thread that began the capture
-	counted   bool                     // guarded by mu; the capture counts for its context and thread
-	lanes     []*lane                  // guarded by mu; the first is that of the stream where the capture began
-	tasks     []modelTask              // guarded by mu while it is captured; of all streams, in the order of submission
-	events    []*core.Event            // guarded by mu; events whose newest captured record is here
-	destroys  []destroyFunc            // guarded by mu
-	atEnd     []func()                 // guarded by mu; see core.Lane
-	group     *taskGroup               // guarded by mu; the open group, or nil
-	groups    []*taskGroup             // guarded by mu
-	retired   []*driver.Launch         // guarded by mu; replaced kernels that the execution may use
-	externals []external               // guarded by mu while it is captured
-	marked    bool                     // guarded by mu; aclmdlRIEndTask was called
-	barriers  map[uint32][]*innerEvent // guarded by mu; of cache operations, by number
-	conds     []*condition             // guarded by mu
-	args      []*argBlock              // guarded by mu; of kernels whose parameters were read
-	branches  []*branch                // guarded by mu while it is captured
-	plan      *plan                    // guarded by mu; nil until it is complete
-	changes   []int32                  // guarded by mu; tasks that were changed since it was compiled
-
-	running sync.Mutex   // held while lanes run: one execution at a time; see run
-	current *run         // guarded by mu; the running execution with lanes
-	late    *core.Stream // guarded by mu; stream on which aclmdlRIExecute timed out, or nil
-	round   uint64       // guarded by mu; number of executions begun in lanes
-
-	pieces  []int32 // guarded by mu; piece of each task, for a tracer
-	version uint32  // guarded by mu; number of changes of pieces
+	state     modelState    // guarded by mu
+	gone      bool          // guarded by mu; it was destroyed
+	why       string        // guarded by mu; why the capture is invalid, or the model unusable
+	name      string        // guarded by mu
+	destroys  []destroyFunc // guarded by mu
+	atEnd     []func()      // guarded by mu; see core.Lane
+	open      *capture      // guarded by mu; nil when a capture is over
+	lanes     []*lane       // guarded by mu; the first is that of the stream where the capture began
+	tasks     []task        // guarded by mu; of all streams, in the order of submission
+	groups    []*taskGroup  // guarded by mu
+	externals []*external   // guarded by mu
+	branches  []*branch     // guarded by mu
+	args      []*argBlock   // guarded by mu; of kernels whose parameters were read
+	compiled  compiled      // guarded by mu
 }
 
 // modelState is the state of a model.
@@ -69,10 +54,10 @@ const (
 	modelBuilding                   // being built by hand
 	modelOpen                       // being captured
 	modelInvalid                    // being captured, and the capture is invalid
-	modelReady
-	modelChanged // tasks were changed, and aclmdlRIUpdate is outstanding
-	modelFaulty  // a change failed
-	modelLost    // its capture ended in an error: it can only be destroyed
+	modelReady                      // it has a plan
+	modelChanged                    // tasks were changed, and aclmdlRIUpdate is outstanding
+	modelFaulty                     // a change failed
+	modelLost                       // its capture ended in an error: it can only be destroyed
 )
 
 // ModelFunc is called when a model is destroyed.
@@ -87,118 +72,23 @@ type destroyFunc struct {
 // lane is a stream of a model: a hidden stream with the tasks that were submitted to a stream of the program during the
 // capture.
 type lane struct {
-	model *Model       // immutable
-	user  *core.Stream // immutable; the program's stream
-	bound bool         // immutable; user is bound to the model, not captured
-	waits bool         // immutable; another stream starts it
-	own   *core.Stream // immutable; the hidden stream
-	self  core.Lane    // immutable; the lane
-	index int32        // immutable; index in Model.lanes
-	given given        // operations that own has not run, for a tracer
+	model   *Model       // immutable
+	user    *core.Stream // immutable; the program's stream
+	bound   bool         // immutable; user is bound to the model, not captured
+	waits   bool         // immutable; another stream starts it
+	own     *core.Stream // immutable; the hidden stream
+	self    core.Lane    // immutable; the lane
+	index   int32        // immutable; index in Model.lanes
+	pending pending      // operations that own has not run, for a tracer
 
-	tasks   []int32 // guarded by Model.mu; indices of Model.tasks, in order
-	left    bool    // guarded by Model.mu; the user's stream has left the model
-	invalid bool    // guarded by Model.mu; a task could not be placed
-}
-
-// modelTask is one task of a model. Most are plain copies, so only those fit in here.
-type modelTask struct {
-	dst, src core.Addr
-	n        uint64
-	lane     int32
-	number   uint32 // on its lane, as from aclrtGetThreadLastTaskId
-	more     *taskMore
-}
-
-// taskMore is a task other than a plain copy.
-type taskMore struct {
-	kind  taskKind
-	typ   abi.MdlRITaskType // for the program
-	op    driver.Op         // its Done is called when the model is destroyed
-	touch bool              // it may touch memory whose address is not in op
-	off   bool              // aclmdlRITaskDisable
-	holds bool              // it makes the compiled model keep its streams
-
-	args   *argBlock   // the arguments of a kernel that a program has read; nil: it has not
-	group  *taskGroup  // group of a kernel, or nil
-	place  int         // of an external record or wait: index in Model.externals
-	record *innerEvent // of a record, or the one that a wait waits for
-	event  *core.Event // the program's event: of state tasks and external places
-	value  core.ValueParams
-	order  *core.Order // order that op signals or waits for, for a checker; may be nil
-	branch *branch     // of a condition task
-
-	change core.Changer  // of a task that another task changes
-	update *kernelUpdate // of a change of a kernel
-	late   bool          // a kernel that another task changes: its launch is looked up when its stream reaches it
-
-	target *lane         // lane that the task starts
-	cond   abi.Condition // condition for that
-	list   *labelList    // labels that it jumps to
-	most   uint32        // largest index of list
-}
-
-// waits reports whether the task may block its stream until something happens elsewhere.
-func (k *taskMore) waits() bool {
-	switch k.op.Kind {
-	case driver.OpAwait, driver.OpWaitCond, driver.OpHostFunc:
-		return true
-	}
-	return k.kind == joinTask || k.kind == externalTask
-}
-
-// taskKind is the kind of work for a task when the model runs.
-type taskKind uint8
-
-const (
-	workTask     taskKind = iota // op, which does not wait
-	waitTask                     // op, which may wait or take long: a gate, a flag, a function of the program, a kernel
-	recordTask                   // an event of the capture is recorded
-	joinTask                     // an event of the capture is waited for
-	externalTask                 // a place that each execution fills
-	branchTask                   // a condition task
-	activateTask                 // starts target
-	switchTask                   // starts target and stops, if a comparison holds
-	jumpTask                     // continues at a label
-	labelTask                    // a label
-	endTask                      // the end of the model
-	updateTask                   // changes a kernel
-	nopTask
-)
-
-// innerEvent is a record of an event inside a capture.
-type innerEvent struct {
-	task  int32 // the record, an index of Model.tasks
-	id    uint32
-	waits int32 // number of tasks that wait for it
-	gate  edge
-	order core.Order // from the record to its waits, for a checker
+	tasks []int32 // guarded by Model.mu; indices of Model.tasks, in order
+	left  bool    // guarded by Model.mu; the user's stream has left the model
 }
 
 // newModel returns a model of c, for a condition task of parent if that is not nil; nil if no handle is left or c is
 // being destroyed.
 func newModel(c *core.Context, parent *Model) *Model {
-	st := stateOf(c.Runtime)
-	return addModel(st, &Model{rt: c.Runtime, ctx: c, parent: parent})
-}
-
-// newBuilt returns a model that is built by hand.
-func newBuilt(c *core.Context) *Model {
-	return addModel(stateOf(c.Runtime), &Model{rt: c.Runtime, ctx: c, built: true, state: modelBuilding})
-}
-
-// addModel adds m and returns it; nil if no handle is left or its context is being destroyed.
-func addModel(st *state, m *Model) *Model {
-	m.id = st.count.Add(1)
-	m.ends = func() { m.runs.Add(-1) }
-	if m.handle = st.table.Add(m); m.handle == 0 {
-		return nil
-	}
-	if !st.add(m) {
-		st.table.Remove(m.handle)
-		return nil
-	}
-	return m
+	return stateOf(c.Runtime).add(&Model{rt: c.Runtime, ctx: c, parent: parent})
 }
 
 // findModel returns the model of a handle.
@@ -263,40 +153,22 @@ func (m *Model) destroy() bool {
 		return false
 	}
 	m.gone = true
-	m.release()
-	m.forgetEvents()
-	destroys, lanes, atEnd := m.destroys, m.lanes, m.atEnd
-	m.destroys, m.atEnd = nil, nil
-	current, branches, conds, args := m.current, m.branches, m.conds, m.args
-	m.branches, m.conds, m.args = nil, nil, nil
+	m.leave()
+	destroys, lanes, atEnd, branches := m.destroys, m.lanes, m.atEnd, m.branches
+	m.destroys, m.atEnd, m.branches = nil, nil, nil
+	current := m.running.current
 	m.mu.Unlock()
-	st := stateOf(m.rt)
-	st.table.Remove(m.handle)
-	st.remove(m)
-	slices.SortFunc(destroys, func(a, b destroyFunc) int {
-		switch {
-		case a.f.Key < b.f.Key:
-			return -1
-		case a.f.Key > b.f.Key:
-			return 1
-		}
-		return 0
-	})
+	stateOf(m.rt).remove(m)
+	slices.SortFunc(destroys, func(a, b destroyFunc) int { return cmp.Compare(a.f.Key, b.f.Key) })
 	for _, d := range destroys {
 		d.f.Call(d.data)
 	}
 	if current != nil {
 		current.Stop(driver.ErrAborted)
 	}
-	core.Locked(&m.running, func() {}) // waits for a running execution; none can begin
+	core.Locked(&m.running.turn, func() {}) // waits for a running execution; none can begin
 	for _, b := range branches {
 		b.end()
-	}
-	for _, c := range conds {
-		c.end()
-	}
-	for _, b := range args {
-		m.ctx.Device.Opened.Load().Free(b.addr)
 	}
 	m.mu.Lock()
 	tasks := m.tasks
@@ -309,24 +181,12 @@ func (m *Model) destroy() bool {
 		c.ModelGone(m.id)
 	}
 	for i := range tasks {
-		if k := tasks[i].more; k != nil {
-			k.release()
-		}
+		tasks[i].work.release()
 	}
 	for _, f := range atEnd {
 		f()
 	}
 	return true
-}
-
-// release releases the operation of a task.
-func (k *taskMore) release() {
-	if k.op.Done != nil {
-		k.op.Done()
-	}
-	if k.op.Launch != nil {
-		k.op.Launch.Return()
-	}
 }
 
 // end ends the stream of a lane.

@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,17 +20,6 @@ import (
 
 // mostParts is the most times reported for an execution in lanes: a loop may run for ever.
 const mostParts = 4096
-
-// number numbers the pieces of the items.
-func (p *plan) number() {
-	next := int32(0)
-	for _, list := range p.lanes {
-		for i := range list {
-			list[i].piece = next
-			next += int32(list[i].pieces())
-		}
-	}
-}
 
 // pieces returns the number of pieces of the item.
 func (it *item) pieces() int {
@@ -56,32 +44,27 @@ type pieces struct {
 	first, count uint32
 }
 
-// findPieces finds the piece of each task. If pieces have changed, reports to a tracer have another meaning, so it
-// begins a new version. mu is held.
-func (m *Model) findPieces() {
-	list := make([]int32, len(m.tasks))
-	for i := range list {
-		list[i] = observe.None
+// findPieces numbers the pieces of a plan that is being made, and finds the piece of each of n tasks.
+func (p *plan) findPieces(n int) {
+	p.pieces = make([]int32, n)
+	for i := range p.pieces {
+		p.pieces[i] = observe.None
 	}
-	m.plan.number()
-	if p := m.plan; p.all != nil {
-		p.all.Pieces(func(task, step int) { list[task] = int32(step) })
-	} else {
-		for _, items := range p.lanes {
-			for i := range items {
-				it := &items[i]
-				if it.graph == nil {
-					list[it.task] = it.piece
-					continue
-				}
-				it.graph.Pieces(func(task, step int) { list[it.tasks[task]] = it.piece + int32(step) })
+	if p.all != nil {
+		p.all.Pieces(func(task, step int) { p.pieces[task] = int32(step) })
+	}
+	next := int32(0)
+	for _, l := range p.lanes {
+		for i := range l.items {
+			it := &l.items[i]
+			if it.piece = next; it.graph == nil {
+				p.pieces[it.tasks[0]] = next
+			} else {
+				it.graph.Pieces(func(task, step int) { p.pieces[it.tasks[task]] = next + int32(step) })
 			}
+			next += int32(it.pieces())
 		}
 	}
-	if m.pieces != nil && !slices.Equal(m.pieces, list) {
-		m.version++
-	}
-	m.pieces = list
 }
 
 // times reports the times of one execution.
@@ -94,9 +77,9 @@ type times struct {
 }
 
 // timesOf returns the times of an execution; nil if no tracer wants them.
-func (m *Model) timesOf(s *core.Stream, tag driver.Tag) *times {
-	if to := m.rt.PartTracer(); to != nil {
-		return &times{to: to, now: m.rt.Tracer().Now, stream: s.ID, number: tag.Task}
+func timesOf(rt *core.Runtime, s *core.Stream, tag driver.Tag) *times {
+	if to := rt.PartTracer(); to != nil {
+		return &times{to: to, now: rt.Tracer().Now, stream: s.ID, number: tag.Task}
 	}
 	return nil
 }
@@ -118,20 +101,20 @@ func (r *run) now() int64 {
 	return r.times.now()
 }
 
-// took reports a piece that the execution itself has carried out.
-func (r *run) took(p pieces, began int64) {
+// report reports a piece that the execution itself has carried out.
+func (r *run) report(p pieces, began int64) {
 	if r.times != nil {
 		r.times.report(p, began, r.times.now())
 	}
 }
 
-// given is the list of operations in the queue of a lane that have not ended, oldest first.
-type given struct {
+// pending is the list of operations in the queue of a lane that have not ended, oldest first.
+type pending struct {
 	mu   sync.Mutex
-	list []givenOp // guarded by mu
+	list []pendingOp // guarded by mu
 }
 
-type givenOp struct {
+type pendingOp struct {
 	times   *times
 	part    pieces
 	at      int64 // time of submission
@@ -139,18 +122,18 @@ type givenOp struct {
 	stepped bool  // the times of its steps were reported
 }
 
-// give submits an operation that has pieces to the queue of a lane.
-func (p *pass) give(l *lane, op driver.Op, o *core.Order, part pieces) {
+// submit submits an operation that has pieces to the queue of a lane.
+func (p *pass) submit(l *lane, op driver.Op, o *core.Order, part pieces) {
 	if t := p.run.times; t != nil {
-		l.given.mu.Lock()
-		l.given.list = append(l.given.list, givenOp{times: t, part: part, at: t.now()})
-		l.given.mu.Unlock()
+		l.pending.mu.Lock()
+		l.pending.list = append(l.pending.list, pendingOp{times: t, part: part, at: t.now()})
+		l.pending.mu.Unlock()
 	}
 	l.own.Submit(op, o)
 }
 
 // oldest returns the operation that the queue is running; nil if there is none. mu is held.
-func (g *given) oldest() *givenOp {
+func (g *pending) oldest() *pendingOp {
 	if len(g.list) == 0 {
 		return nil
 	}
@@ -159,9 +142,9 @@ func (g *given) oldest() *givenOp {
 
 // Ran implements core.HiddenOwner.
 func (l *lane) Ran(tag driver.Tag, began, ended int64, err error) {
-	l.given.mu.Lock()
-	defer l.given.mu.Unlock()
-	op := l.given.oldest()
+	l.pending.mu.Lock()
+	defer l.pending.mu.Unlock()
+	op := l.pending.oldest()
 	if op == nil {
 		return
 	}
@@ -174,16 +157,16 @@ func (l *lane) Ran(tag driver.Tag, began, ended int64, err error) {
 	if !op.stepped && err != driver.ErrAborted {
 		op.times.report(op.part, op.began, ended)
 	}
-	if l.given.list = l.given.list[1:]; len(l.given.list) == 0 {
-		l.given.list = nil
+	if l.pending.list = l.pending.list[1:]; len(l.pending.list) == 0 {
+		l.pending.list = nil
 	}
 }
 
 // RanSteps implements core.HiddenOwner.
 func (l *lane) RanSteps(tag driver.Tag, first, count int, began, ended int64) {
-	l.given.mu.Lock()
-	defer l.given.mu.Unlock()
-	if op := l.given.oldest(); op != nil {
+	l.pending.mu.Lock()
+	defer l.pending.mu.Unlock()
+	if op := l.pending.oldest(); op != nil {
 		op.stepped = true
 		part := pieces{op.part.model, op.part.first + uint32(first), uint32(count)}
 		op.times.report(part, began, ended)
@@ -192,9 +175,9 @@ func (l *lane) RanSteps(tag driver.Tag, first, count int, began, ended int64) {
 
 // Execution implements core.HiddenOwner.
 func (l *lane) Execution() (at observe.At) {
-	l.given.mu.Lock()
-	defer l.given.mu.Unlock()
-	if op := l.given.oldest(); op != nil {
+	l.pending.mu.Lock()
+	defer l.pending.mu.Unlock()
+	if op := l.pending.oldest(); op != nil {
 		at = observe.At{Stream: op.times.stream, Number: op.times.number}
 	}
 	return at

@@ -3,6 +3,8 @@ package model_test
 import (
 	"bytes"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -205,6 +207,46 @@ func TestModelRecompileIsPartial(t *testing.T) {
 		}
 		coretest.OK(t, model.MdlRIExecuteAsync(th, m, s.streams[0]))
 		coretest.OK(t, th.SynchronizeDevice())
+		coretest.OK(t, model.MdlRIDestroy(th, m))
+	}
+}
+
+// TestModelChangeBesideExecutions proves that a change in one thread and an execution in another exclude each other: an
+// execution is never refused and copies what one of the changes says, and a change is made or refused.
+func TestModelChangeBesideExecutions(t *testing.T) {
+	rt, th := coretest.NewProcess(t, 64<<20)
+	s := newSide(t, th)
+	for _, function := range []bool{false, true} {
+		m, _ := valueModel(t, s, 50, function)
+		var changed, refused int
+		var over atomic.Bool
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			other := rt.NewThread(1)
+			for !over.Load() || changed == 0 {
+				from := s.host[changed%2]
+				switch err := model.SetModelCopy(other, m, 0, s.dev[0], from, 32); {
+				case err == nil:
+					changed++
+				case err.Code == abi.ErrRTModelUpdateFailed:
+					refused++
+				default:
+					t.Error(err)
+				}
+			}
+		})
+		for range 300 {
+			coretest.OK(t, model.MdlRIExecuteAsync(th, m, s.streams[0]))
+			coretest.OK(t, th.SynchronizeStream(s.streams[0]))
+			got := make([]byte, 32)
+			coretest.OK(t, transfer.Memcpy(th, core.AddrOf(got), 32, s.dev[0], 32, abi.MemcpyDeviceToHost))
+			if !bytes.Equal(got, coretest.Bytes(s.host[0], 32)) && !bytes.Equal(got, coretest.Bytes(s.host[1], 32)) {
+				t.Fatalf("function %v: half of a change: %x", function, got)
+			}
+		}
+		over.Store(true)
+		wg.Wait()
+		t.Logf("function %v: %d changes were made and %d refused", function, changed, refused)
 		coretest.OK(t, model.MdlRIDestroy(th, m))
 	}
 }

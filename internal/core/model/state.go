@@ -13,13 +13,21 @@
 // it. The tasks belong to a hidden stream, with a number and a queue of its own. A lane that has left takes nothing
 // more: a submission that meets the end of the capture goes to the queue.
 //
+// A task is a plain copy, or work: a [driver.Op] and a detail of the type of its kind (task.go).
+//
 // # Plans
 //
-// A complete model is compiled into a plan (modelplan.go). Tasks come in an order in which they could run one after the
-// other; events inside the capture only are part of it. A model in which nothing waits is one program, which a queue
-// runs as one operation; several executions may run at a time. A model with a task that waits (a gate, a flag, a
-// function of the program), and one with kernels of several streams, keeps its lanes: each is a list of programs with
-// such tasks between them. A task that was changed is compiled where that is enough (recompile.go).
+// The tasks and the capture are guarded by a mutex. A complete model is compiled into a plan (plan.go), which does not
+// change. Model.plan publishes it, and executions look at nothing else. Tasks come in an order in which they could run
+// one after the other; events inside the capture only are part of it. A model in which nothing waits is one program,
+// which a queue runs as one operation; several executions may run at a time. A model with a task that waits (a gate, a
+// flag, a function of the program), and one with kernels of several streams, keeps its lanes: each is a list of
+// programs with such tasks between them.
+//
+// A change of a task withdraws the plan, which fails while an execution is queued or running, puts another work in the
+// place of the task's, and publishes another plan, in which only what changed is compiled again (compile.go). Only
+// kernels of a task group, and those that another task changes, are replaced while the model runs; executions look up
+// the launch of such a kernel when they reach it.
 //
 // A plan has the regions of memory that its tasks name. While the driver's epoch is the same they are not looked at;
 // else each is located again, and memory that has gone refuses the execution. Memory that was freed and allocated again
@@ -27,7 +35,7 @@
 //
 // # Executions
 //
-// An execution of a model with lanes is one OpHostFunc of the launching stream (modelrun.go). It holds Model.running,
+// An execution of a model with lanes is one OpHostFunc of the launching stream (run.go). It holds Model.running.turn,
 // gives the items of each lane to the queue of its hidden stream, and waits for them. A failure stops all lanes, and so
 // does dropping the launching stream. At a condition, a switch, a jump or the end a lane drains its queue, reads the
 // value and decides what runs next (control.go). A model that is built by hand (build.go) has lanes whose streams are
@@ -38,15 +46,13 @@
 //
 // # Locks
 //
-// Lock order: Model.running → Model.mu → state.mu, Event.mu, the tables; a model before its sub-models. Functions of
-// the program and drivers are called with none of them held. Model.mu is held all the same while a hidden stream is
-// made, which takes Context.mu, while the arguments of a kernel that are read back are copied to device memory
-// (argsOf), and while the memory of a condition is freed.
+// Lock order: execution.turn → Model.mu → state.mu, Event.mu, the tables; a model before its sub-models. Functions of
+// the program and drivers are called with none of them held. Model.mu is held while a hidden stream is made, which
+// takes Context.mu, and while the arguments of a kernel that are read back are copied to device memory (argsOf).
 package model
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -65,59 +71,47 @@ type state struct {
 
 	launches bool // immutable; programs of the driver may have kernels
 
-	mu     sync.Mutex
-	models map[*core.Context]map[*Model]struct{} // guarded by mu
-	byID   map[uint32]*Model                     // guarded by mu; the same models
-	alive  map[*label]struct{}                   // guarded by mu; the labels
-	lists  map[core.Addr]*labelList              // guarded by mu
-
-	labelIDs uint32 // guarded by mu; number of labels created
+	mu       sync.Mutex
+	byID     map[uint32]*Model        // guarded by mu; the models
+	lists    map[core.Addr]*labelList // guarded by mu
+	labelIDs uint32                   // guarded by mu; number of labels created
 }
 
 var part = core.NewPart(func(rt *core.Runtime) *state {
-	s := &state{sole: soleIn(rt), models: map[*core.Context]map[*Model]struct{}{}, byID: map[uint32]*Model{},
-		alive: map[*label]struct{}{}, lists: map[core.Addr]*labelList{}}
-	s.launches = rt.Caps.KernelSteps
+	s := &state{sole: rt.Caps.Sole, launches: rt.Caps.KernelSteps, byID: map[uint32]*Model{},
+		lists: map[core.Addr]*labelList{}}
+	if s.sole == nil {
+		s.sole = func(core.Addr) bool { return false }
+	}
 	s.table.Kind, s.conds.Kind, s.labels.Kind = handles.Model, handles.Cond, handles.Label
 	return s
 })
 
 func stateOf(rt *core.Runtime) *state { return part.Of(rt) }
 
-// soleIn returns the driver's Sole, or a function that returns false.
-func soleIn(rt *core.Runtime) func(core.Addr) bool {
-	if sole := rt.Caps.Sole; sole != nil {
-		return sole
-	}
-	return func(core.Addr) bool { return false }
-}
-
-// add adds m to its context; false if that is being destroyed. ContextEnding finds all models added before it.
-func (s *state) add(m *Model) bool {
+// add adds a model, with a handle; nil if there is none left or its context is being destroyed. ContextEnding finds all
+// models added before it.
+func (s *state) add(m *Model) *Model {
+	m.id = s.count.Add(1)
+	m.ends = func() { m.runs.Add(-1) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.ctx.Gone() {
-		return false
+		return nil
 	}
-	of := s.models[m.ctx]
-	if of == nil {
-		of = map[*Model]struct{}{}
-		s.models[m.ctx] = of
+	if m.handle = s.table.Add(m); m.handle == 0 {
+		return nil
 	}
-	of[m] = struct{}{}
 	s.byID[m.id] = m
-	return true
+	return m
 }
 
-// remove removes a model from its context.
+// remove removes a model.
 func (s *state) remove(m *Model) {
+	s.table.Remove(m.handle)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byID, m.id)
-	of := s.models[m.ctx]
-	if delete(of, m); len(of) == 0 {
-		delete(s.models, m.ctx)
-	}
 }
 
 // inside returns the model and the number of a handle of a task or a task group; nil if the model was destroyed.
@@ -133,7 +127,13 @@ func (s *state) inside(id, number uint32, ok bool) (*Model, uint32) {
 // ContextEnding implements core.ContextEnder: it destroys the models of the context, oldest first.
 func (s *state) ContextEnding(t *core.Thread, c *core.Context) {
 	var list []*Model
-	core.Locked(&s.mu, func() { list = slices.Collect(maps.Keys(s.models[c])) })
+	core.Locked(&s.mu, func() {
+		for _, m := range s.byID {
+			if m.ctx == c {
+				list = append(list, m)
+			}
+		}
+	})
 	slices.SortFunc(list, func(a, b *Model) int { return cmp.Compare(a.id, b.id) })
 	for _, m := range list {
 		ready := m.stateNow() >= modelReady

@@ -65,7 +65,7 @@ func TaskUpdateAsync(t *core.Thread, taskStream core.Handle, taskID uint32, info
 	if err != nil {
 		return err
 	}
-	l, _ := task.Lane().(*lane)
+	l := laneBound(task)
 	if info.ID == abi.UpdateAicAivTask {
 		return updateKernel(t, api, l, taskID, info.Val.AicAivTaskAttr(), exec)
 	}
@@ -95,15 +95,25 @@ func (l *lane) find(number uint32) int32 {
 	return -1
 }
 
+// kernel returns a kernel by its number, and its task; nil if there is no such task. Model.mu is held.
+func (l *lane) kernel(number uint32) (int32, *kernel) {
+	if i := l.find(number); i >= 0 && l.model.typeOf(i) == abi.ModelRiTaskKernel {
+		d, _ := l.model.tasks[i].work.detail.(*kernel)
+		return i, d
+	}
+	return -1, nil
+}
+
 // random returns the Changer of a task of random numbers; nil if there is no such task.
 func (l *lane) random(number uint32) core.Changer {
-	if l == nil || !l.bound {
+	if l == nil {
 		return nil
 	}
 	l.model.mu.Lock()
 	defer l.model.mu.Unlock()
-	if i := l.find(number); i >= 0 && l.model.tasks[i].more != nil {
-		return l.model.tasks[i].more.change
+	if i := l.find(number); i >= 0 && l.model.tasks[i].work != nil {
+		change, _ := l.model.tasks[i].work.detail.(core.Changer)
+		return change
 	}
 	return nil
 }
@@ -120,8 +130,8 @@ type kernelUpdate struct {
 // updateKernel adds a change of a kernel of target to exec, which is also a stream of a model.
 func updateKernel(t *core.Thread, api string, target *lane, number uint32, a *abi.AicAivTaskUpdateAttr,
 	exec *core.Stream) *core.Error {
-	l, _ := exec.Lane().(*lane)
-	if target == nil || l == nil || !target.bound || !l.bound {
+	l := laneBound(exec)
+	if target == nil || l == nil {
 		return core.Fail(api, abi.ErrRTStreamModel, "taskStream", "is not bound to a model any more")
 	}
 	by, err := launch.ChangesOf(t, api, target.model.ctx, core.Handle(a.BinHandle))
@@ -137,8 +147,8 @@ func updateKernel(t *core.Thread, api string, target *lane, number uint32, a *ab
 	if err := l.checkOpen(api); err != nil {
 		return err
 	}
-	l.add(t, &taskMore{kind: updateTask, update: &kernelUpdate{target, number, by, l.own, int32(len(m.tasks))},
-		op: driver.Op{Kind: driver.OpCompute, Src: a.FuncEntryAddr, Dst: a.BlockDimAddr, N: 4}})
+	l.add(t, &work{op: driver.Op{Kind: driver.OpCompute, Src: a.FuncEntryAddr, Dst: a.BlockDimAddr, N: 4},
+		detail: &kernelUpdate{target, number, by, l.own, int32(len(m.tasks))}})
 	return nil
 }
 
@@ -148,17 +158,18 @@ func (l *lane) prepare(t *core.Thread, api string, number uint32) *core.Error {
 	m.awaitIdle(t.Runtime.Patience)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := l.find(number)
-	if i < 0 || m.typeOf(i) != abi.ModelRiTaskKernel || m.tasks[i].more.late {
+	i, d := l.kernel(number)
+	if d == nil || d.late {
 		return nil
 	}
-	if m.runs.Load() > 0 {
+	if !m.withdraw() {
 		return core.Fail(api, abi.ErrRTModelRunning, "taskStream", "model %d is running", m.id)
 	}
-	k := m.tasks[i].more
-	k.kind, k.touch, k.late = waitTask, false, true
+	fresh := *m.tasks[i].work
+	fresh.alone, fresh.anything = true, false
+	fresh.detail = &kernel{group: d.group, late: true, args: d.args}
+	m.replace(i, &fresh)
 	if m.state == modelReady {
-		m.changes = append(m.changes, i)
 		m.recompile()
 	}
 	return nil
@@ -167,36 +178,19 @@ func (l *lane) prepare(t *core.Thread, api string, number uint32) *core.Error {
 // errNoKernel is the error of an execution that changed a kernel which does not exist.
 var errNoKernel = errors.New("the task that is to be changed is no kernel of a model, or not any more")
 
-// update changes a kernel; false if the execution is stopped.
-func (p *pass) update(k *taskMore) bool {
-	entry, ok := p.read(k.op.Src, 8)
-	if !ok {
-		return false
-	}
-	blocks, ok := p.read(k.op.Dst, 4)
-	if !ok {
-		return false
-	}
-	if err := k.update.apply(entry, uint32(blocks)); err != nil {
-		p.run.Stop(modelFailure{err})
-		return false
-	}
-	return true
-}
-
 // apply replaces the kernel by number entry of the binary, with the given blocks. The arguments stay.
 func (u *kernelUpdate) apply(entry uint64, blocks uint32) error {
 	m := u.lane.model
 	m.mu.Lock()
-	i := u.lane.find(u.number)
-	if m.gone || i < 0 || m.typeOf(i) != abi.ModelRiTaskKernel {
+	i, d := u.lane.kernel(u.number)
+	if m.gone || d == nil {
 		m.mu.Unlock()
 		return errNoKernel
 	}
-	k := m.tasks[i].more
-	fresh, old, err := u.by.Make(k.op.Launch, entry, blocks)
+	w := m.tasks[i].work
+	fresh, old, err := u.by.Make(w.op.Launch, entry, blocks)
 	if err == nil {
-		k.op.Launch = fresh
+		w.op.Launch = fresh
 	}
 	m.mu.Unlock()
 	if err == nil {

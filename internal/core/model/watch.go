@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/observe"
@@ -22,16 +24,8 @@ func (m *Model) watchLane(t *core.Thread, l *lane) {
 	}
 }
 
-// watchTask reports the last task, which t has submitted. mu is held.
-func (m *Model) watchTask(t *core.Thread) {
-	if m.rt.Checker() != nil {
-		i := len(m.tasks) - 1
-		m.watchBatch(t, i, m.touches(i))
-	}
-}
-
-// watchBatch reports tasks[first:], the segments of a batch that t has submitted. mu is held.
-func (m *Model) watchBatch(t *core.Thread, first int, op *driver.Op) {
+// watchTasks reports tasks[first:], one task or the segments of a batch, that t has submitted. mu is held.
+func (m *Model) watchTasks(t *core.Thread, first int, op *driver.Op) {
 	if c := m.rt.Checker(); c != nil && first < len(m.tasks) {
 		v := &m.tasks[first]
 		c.Captured(t, m.id, first, m.lanes[v.lane].own.ID, v.number, op)
@@ -39,36 +33,10 @@ func (m *Model) watchBatch(t *core.Thread, first int, op *driver.Op) {
 }
 
 // watchChange reports a change of a task. mu is held.
-func (m *Model) watchChange(t *core.Thread, task int) {
+func (m *Model) watchChange(t *core.Thread, i int32) {
 	if c := m.rt.Checker(); c != nil {
-		c.ModelChanged(t, m.id, task, m.touches(task))
+		c.ModelChanged(t, m.id, int(i), m.tasks[i].touched())
 	}
-}
-
-// watchEnd reports that the capture is over.
-func (m *Model) watchEnd() {
-	if c := m.rt.Checker(); c != nil {
-		c.CaptureEnded(m.id)
-	}
-}
-
-// touches returns an operation with the memory that a task touches; nil if it touches none. mu is held.
-func (m *Model) touches(i int) *driver.Op {
-	v := &m.tasks[i]
-	k := v.more
-	switch {
-	case k == nil:
-		return &driver.Op{Kind: driver.OpCopy, Dst: v.dst, Src: v.src, N: v.n}
-	case k.off:
-		return nil
-	case k.kind == branchTask:
-		return &driver.Op{Kind: driver.OpCompute, Src: k.branch.cond.addr, N: condBytes}
-	case k.kind == switchTask || k.kind == jumpTask:
-		return &driver.Op{Kind: driver.OpCompute, Src: k.op.Src, N: k.op.N}
-	case k.kind != workTask && k.kind != waitTask:
-		return nil
-	}
-	return &k.op
 }
 
 // watchExecution numbers an execution on a stream, and reports it.
@@ -101,42 +69,47 @@ func (m *Model) resource() core.Resource {
 		Device: m.ctx.Device.User}
 }
 
-// trace reports the model to a tracer. mu is held.
-func (m *Model) trace() {
+// trace reports a plan to a tracer. mu is held.
+func (m *Model) trace(p *plan) {
 	o := m.rt.Tracer()
 	if o == nil {
 		return
 	}
-	m.findPieces()
-	g := observe.ModelGraph{Number: m.id, Version: m.version, Tasks: make([]observe.ModelTask, len(m.tasks))}
+	p.findPieces(len(m.tasks))
+	if was := m.compiled.plan; was != nil {
+		// If pieces have changed, reports to a tracer have another meaning: that is a new version.
+		if p.version = was.version; !slices.Equal(was.pieces, p.pieces) {
+			p.version++
+		}
+	}
+	g := observe.ModelGraph{Number: m.id, Version: p.version, Tasks: make([]observe.ModelTask, len(m.tasks))}
 	for i := range m.tasks {
-		g.Tasks[i] = m.traced(i)
-		g.Tasks[i].Piece = m.pieces[i]
+		g.Tasks[i] = m.traced(&m.tasks[i])
+		g.Tasks[i].Piece = p.pieces[i]
 	}
 	o.Modelled(&g)
 }
 
 // traced returns a task for a tracer. mu is held.
-func (m *Model) traced(i int) observe.ModelTask {
-	v := &m.tasks[i]
+func (m *Model) traced(v *task) observe.ModelTask {
 	t := observe.ModelTask{Kind: observe.Other, Stream: m.lanes[v.lane].user.ID, After: observe.None}
-	if k := v.more; k != nil {
-		switch k.kind {
-		case recordTask:
+	if w := v.work; w != nil {
+		switch d := w.detail.(type) {
+		case record:
 			t.Kind = observe.Record
 			return t
-		case joinTask:
-			t.Kind, t.After = observe.Wait, k.record.task
+		case join:
+			t.Kind, t.After = observe.Wait, d.task
 			return t
-		case externalTask:
+		case *external:
 			t.Kind = observe.Wait
-			if m.externals[k.place].record {
+			if d.record {
 				t.Kind = observe.Record
 			}
 			return t
 		}
 	}
-	if op := m.touches(i); op != nil {
+	if op := v.touched(); op != nil {
 		w := m.rt.Observed(op)
 		t.Kind, t.Direction, t.Memory, t.Bytes = w.Kind, w.Direction, w.Memory, w.Bytes
 		t.Segments, t.Name = w.Segments, w.Name

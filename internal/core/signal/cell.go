@@ -222,8 +222,8 @@ func (w *cellWait) Pass(wake func()) bool {
 	return false
 }
 
-// Again returns a new gate for the same wait, for the next run of a model.
-func (w *cellWait) Again() driver.Gate {
+// Renew returns a new gate for the same wait, for the next run of a model.
+func (w *cellWait) Renew() driver.Gate {
 	return &cellWait{c: w.c, met: w.met, back: w.back, here: w.here}
 }
 

@@ -83,16 +83,10 @@ func newPeer(m *coretest.Machine, keys ...string) *peer {
 	p.cmd.Env = append(os.Environ(), peerKeys+"="+strings.Join(keys, " "))
 	p.cmd.Stderr = os.Stderr
 	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		m.Fatal(err)
-	}
+	testenv.OK(m, err)
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		m.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		m.Fatal(err)
-	}
+	testenv.OK(m, err)
+	testenv.OK(m, p.cmd.Start())
 	p.in, p.out = in, bufio.NewScanner(out)
 	m.Cleanup(p.kill)
 	return p

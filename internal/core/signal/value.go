@@ -292,8 +292,8 @@ func wordsOf(rt *core.Runtime, api string) (driver.WordAccess, *core.Error) {
 	return words, nil
 }
 
-// Again returns a new gate for the same wait, for the next run of a model.
-func (w *valueWait) Again() driver.Gate {
+// Renew returns a new gate for the same wait, for the next run of a model.
+func (w *valueWait) Renew() driver.Gate {
 	return &valueWait{rt: w.rt, v: w.v, words: w.words, addr: w.addr, given: w.given, met: w.met}
 }
 

@@ -130,13 +130,9 @@ func TestValueWithoutWords(t *testing.T) {
 // benchRuntime is a Machine for a benchmark.
 func benchRuntime(b *testing.B) (*core.Runtime, *core.Thread) {
 	prod, err := product.Find("A2", "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	rt := core.New(core.Options{Driver: d, Product: prod})
 	b.Cleanup(func() { rt.Close() })
 	th := rt.NewThread(1)

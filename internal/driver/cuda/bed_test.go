@@ -83,9 +83,7 @@ func (b *bed) open(i int) {
 func (b *bed) alloc(i int, n uint64) uintptr {
 	b.Helper()
 	addr, err := b.devs[i].Alloc(n, driver.PageNormal)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	return addr
 }
 
@@ -96,18 +94,14 @@ func (b *bed) queue(device int) *queue {
 // write and read copy bytes between Go's memory and the device.
 func (b *bed) write(to uintptr, data []byte) {
 	b.Helper()
-	if err := b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: to, Src: startOf(data), N: uint64(len(data))}); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: to, Src: startOf(data), N: uint64(len(data))}))
 	runtime.KeepAlive(data)
 }
 
 func (b *bed) read(from uintptr, n int) []byte {
 	b.Helper()
 	data := make([]byte, n)
-	if err := b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: startOf(data), Src: from, N: uint64(n)}); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: startOf(data), Src: from, N: uint64(n)}))
 	return data
 }
 

@@ -10,6 +10,7 @@ import (
 	"ropeway/internal/driver/cuda/kernels"
 	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/drivertest"
+	"ropeway/internal/testenv"
 )
 
 // ground is a GPU with device and host memory.
@@ -26,9 +27,7 @@ func newGround(b *testing.B) *ground {
 	g := &ground{d: openGPU(b)}
 	b.Cleanup(func() { g.d.Close() })
 	v, err := g.d.Open(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	if g.device, err = v.Alloc(2*groundBytes, driver.PageHugeFirst); err != nil {
 		b.Fatal(err)
 	}
@@ -229,13 +228,9 @@ func BenchmarkPageable(b *testing.B) {
 func BenchmarkLaunch(b *testing.B) {
 	g := newGround(b)
 	m, err := g.d.LoadModule(0, "kernels", []byte(drivertest.PTX))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	code, err := m.Code("times")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	args := bytesAt(g.host, 16)
 	binary.LittleEndian.PutUint64(args, uint64(g.device))
 	binary.LittleEndian.PutUint64(args[8:], 256)

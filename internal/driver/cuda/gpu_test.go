@@ -10,6 +10,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
 	"ropeway/internal/driver/cuda/libcuda"
+	"ropeway/internal/testenv"
 )
 
 // TestGPUIndirect proves on a GPU that descriptor copies go to the stream, are checked and made there, and break
@@ -147,17 +148,11 @@ func BenchmarkDescriptor(b *testing.B) {
 	d := openGPU(b)
 	defer d.Close()
 	v, err := d.Open(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	mem, err := v.Alloc(16<<10, driver.PageNormal)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	text := descriptor(mem+8192, mem+4096, 4096)
-	if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: mem, Src: startOf(text), N: 64}); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, d.Run(driver.Op{Kind: driver.OpCopy, Dst: mem, Src: startOf(text), N: 64}))
 	q := v.NewQueue(driver.QueueOptions{Events: driver.Events{Failed: make(failures, 1).TaskFailed}})
 	for i := 0; b.Loop(); i++ {
 		q.Submit(descCopy(mem, 1))

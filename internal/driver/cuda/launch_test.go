@@ -20,9 +20,7 @@ import (
 func (b *bed) load(device int) driver.Module {
 	b.Helper()
 	m, err := b.d.LoadModule(device, "kernels.ptx", []byte(drivertest.PTX))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	return m
 }
 
@@ -30,9 +28,7 @@ func (b *bed) load(device int) driver.Module {
 func (b *bed) launchOf(m driver.Module, name string, blocks uint32, args ...uintptr) *driver.Launch {
 	b.Helper()
 	code, err := m.Code(name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	l := &driver.Launch{Module: m, Code: [2]uintptr{0, code}, Per: [2]uint32{0, 1}, Blocks: blocks,
 		Copied: true, Size: uint64(8 * len(args))}
 	if l.Args, err = b.d.AllocHost(64); err != nil {

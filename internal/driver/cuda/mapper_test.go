@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/driver/cuda/imitation"
 	"ropeway/internal/driver/cuda/libcuda"
 	"ropeway/internal/driver/hostqueue"
+	"ropeway/internal/testenv"
 )
 
 // extent is what places and sizes of mapped memory are multiples of.
@@ -18,9 +19,7 @@ const extent = 2 << 20
 
 func (b *bed) ok(err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 }
 
 func (b *bed) refused(what string, err, want error) {

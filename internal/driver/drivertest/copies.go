@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // sizes lists the sizes at which engines change their method: nothing, less than a word, around 64 KiB and 512 KiB,
@@ -243,12 +244,8 @@ func testBatch(e *env) {
 					dst.addr, want)
 			}
 		}
-		if err := e.d.FreeHost(host.addr); err != nil {
-			e.Fatal(err)
-		}
-		if err := e.dev.Free(dev.addr); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, e.d.FreeHost(host.addr))
+		testenv.OK(e, e.dev.Free(dev.addr))
 	}
 }
 
@@ -381,9 +378,7 @@ func testOffset(e *env) {
 func testIndirectFaults(e *env) {
 	good, desc := e.device(4096), e.device(64)
 	freed := e.device(4096)
-	if err := e.dev.Free(freed.addr); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, e.dev.Free(freed.addr))
 	pinned := e.pinned(4096)
 	e.write(good.addr, noise(1, 4096))
 	copy(pinned.host, noise(2, 4096))
@@ -395,9 +390,7 @@ func testIndirectFaults(e *env) {
 	}
 	if e.d.Devices() > 1 {
 		other, err := e.d.Open(1)
-		if err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, err)
 		defer other.Close()
 		if bad["other device"], err = other.Alloc(4096, driver.PageNormal); err != nil {
 			e.Fatal(err)
@@ -427,9 +420,7 @@ func testIndirectFaults(e *env) {
 		op.Tag = tag(i)
 		q.Submit(op)
 		if i == 0 {
-			if err := e.dev.Free(desc.addr); err != nil {
-				e.Fatal(err)
-			}
+			testenv.OK(e, e.dev.Free(desc.addr))
 		}
 		release()
 		q.fails("freed descriptor or cells", tag(i), driver.ErrFault)

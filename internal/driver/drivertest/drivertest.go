@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 type test struct {
@@ -137,9 +138,7 @@ func setup(t *testing.T, open func(t *testing.T) driver.Driver) *env {
 		t.Fatal("no device")
 	}
 	dev, err := d.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := dev.Close(); err != nil {
 			t.Errorf("Device.Close: %v", err)
@@ -161,9 +160,7 @@ func (m memory) end() uintptr { return m.addr + uintptr(m.n) }
 func (e *env) device(n int) memory {
 	e.Helper()
 	addr, err := e.dev.Alloc(uint64(n), driver.PageHugeFirst)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	return memory{addr: addr, n: n}
 }
 
@@ -171,9 +168,7 @@ func (e *env) device(n int) memory {
 func (e *env) pinned(n int) memory {
 	e.Helper()
 	addr, err := e.d.AllocHost(uint64(n))
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	return memory{addr, n, hostBytes(addr, n)}
 }
 
@@ -181,9 +176,7 @@ func (e *env) pinned(n int) memory {
 func (e *env) mapped(n int) memory {
 	e.Helper()
 	b, err := unix.Mmap(-1, 0, (n+4095)&^4095, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	m := memory{addressOf(b), n, b[:n]}
 	e.Cleanup(func() { unmap(m) }) // fails if the test has done it already
 	return m
@@ -199,9 +192,7 @@ func (e *env) remote(n int) memory {
 	near := e.mapped(n)
 	p, err := unix.MmapPtr(-1, 0, pointerTo(near.addr-64<<30), uintptr(n), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	return memory{uintptr(p), n, hostBytes(uintptr(p), n)}
 }
 
@@ -218,9 +209,7 @@ func (e *env) registered(n int) (host, alias memory) {
 func (e *env) register(m memory) (host, alias memory) {
 	e.Helper()
 	a, err := e.d.Register(m.addr, uint64(m.n), true, 0)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	e.Cleanup(func() { e.d.Unregister(m.addr) }) // fails if the test has done it already
 	return m, memory{addr: a, n: m.n}
 }
@@ -251,9 +240,7 @@ func (e *env) staged(n int, op func(off, n int) driver.Op, after func(off, n int
 	}
 	for off := 0; off < n; off += stageBytes {
 		m := min(n-off, stageBytes)
-		if err := e.d.Run(op(off, m)); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, e.d.Run(op(off, m)))
 		after(off, m)
 	}
 }
@@ -283,9 +270,7 @@ func (e *env) refused(what string, err, want error) {
 // run carries op out with Run and fails the test if that fails.
 func (e *env) run(op driver.Op) {
 	e.Helper()
-	if err := e.d.Run(op); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, e.d.Run(op))
 }
 
 // failure is a call of Events.Failed.
@@ -391,9 +376,7 @@ func testName(e *env) {
 	if name == "" || name != string(bytes.ToLower([]byte(name))) {
 		e.Fatalf("name is %q, want it lower-case", name)
 	}
-	if err := e.dev.Healthy(); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, e.dev.Healthy())
 	for _, i := range []int{-1, e.d.Devices()} {
 		if _, err := e.d.Open(i); err == nil {
 			e.Fatalf("device %d of %d could be opened", i, e.d.Devices())

@@ -8,14 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // hole makes one page inside m inaccessible.
 func (e *env) hole(m memory, page int) {
 	e.Helper()
-	if err := unix.Mprotect(hostBytes(m.addr+uintptr(page*4096), 4096), unix.PROT_NONE); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, unix.Mprotect(hostBytes(m.addr+uintptr(page*4096), 4096), unix.PROT_NONE))
 }
 
 // Run refuses memory that is not mapped, and then has written nothing.
@@ -26,9 +25,7 @@ func testRunFaults(e *env) {
 	torn := e.mapped(n)
 	e.hole(torn, 128)
 	readonly := e.mapped(n)
-	if err := unix.Mprotect(hostBytes(readonly.addr+n/2, 4096), unix.PROT_READ); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, unix.Mprotect(hostBytes(readonly.addr+n/2, 4096), unix.PROT_READ))
 	ordinary := e.mapped(n)
 	if err := e.d.Run(driver.Op{Kind: driver.OpCopy, Dst: ordinary.addr, Src: dev.addr, N: n}); err != nil {
 		// first use, so that the driver allocates its own memory now: later it might get the addresses that the test
@@ -36,13 +33,9 @@ func testRunFaults(e *env) {
 		e.Fatal(err)
 	}
 	gone := e.remote(n)
-	if err := drop(gone); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, drop(gone))
 	freed := e.device(n)
-	if err := e.dev.Free(freed.addr); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, e.dev.Free(freed.addr))
 	type bad struct {
 		name string
 		addr uintptr
@@ -227,9 +220,7 @@ func testMemoryGone(e *env) {
 					q.Submit(op)
 				}
 				q.Submit(driver.Op{Kind: driver.OpFill, Dst: last.addr, N: 8, Width: 1, Value: uint32(limit + 1)})
-				if err := vanish(); err != nil {
-					e.Fatal(err)
-				}
+				testenv.OK(e, vanish())
 				release()
 				if limit == 1 { // a wait with a limit takes another path
 					q.Wait(1<<40, nil)

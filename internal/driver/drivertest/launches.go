@@ -36,9 +36,7 @@ func (e *env) bench() *bench {
 func (b *bench) load() driver.Module {
 	b.Helper()
 	m, err := b.l.LoadModule(0, "kernels", b.image)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	return m
 }
 
@@ -52,9 +50,7 @@ func (b *bench) LaunchOver(l *driver.Launch) {
 func (b *bench) launch(m driver.Module, name string, blocks uint32, args ...uintptr) *driver.Launch {
 	b.Helper()
 	code, err := m.Code(name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	l := &driver.Launch{Module: m, Code: [2]uintptr{code}, Per: [2]uint32{1}, Blocks: blocks, Copied: true, Over: b}
 	if len(args) > 0 {
 		l.Size = uint64(8 * len(args))
@@ -229,9 +225,7 @@ func testLaunchGlobal(e *env) {
 	q := e.queue()
 	defer q.Close()
 	at, err := b.m.Global("scale", 4)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	if again, err := b.m.Global("scale", 4); err != nil || again != at {
 		e.Errorf("asked again it is at %#x, not %#x: %v", again, at, err)
 	}
@@ -352,9 +346,7 @@ func testLaunchRefused(e *env) {
 		}
 	}
 	code, err := b.m.Code("sum")
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	if p, known := b.m.Params(code); known && (len(p) != 4 || p[3] != kernel.Param{Offset: 24, Size: 8}) {
 		e.Errorf("sum has parameters %v", p)
 	}

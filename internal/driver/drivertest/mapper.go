@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // offered returns a capability of the driver, and skips the test if the driver does not have it.
@@ -25,9 +26,7 @@ func grain(m driver.Mapper) int { return int(m.Granularity(0, driver.PageHugeFir
 func (e *env) reserve(m driver.Mapper, n int) memory {
 	e.Helper()
 	addr, err := m.Reserve(uint64(n), 0)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	return memory{addr: addr, n: n}
 }
 
@@ -38,9 +37,7 @@ func (e *env) create(m driver.Mapper, device, n int) driver.Memory {
 	if device == driver.OnHost && errors.Is(err, driver.ErrUnsupported) {
 		e.Skipf("%s makes no memory on the host: %v", e.d.Name(), err)
 	}
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	if mem.Size() != uint64(n) || mem.Device() != device || mem.Page() != driver.PageHugeFirst {
 		e.Fatalf("memory of %d bytes on %d with pages %d, want %d on %d", mem.Size(), mem.Device(), mem.Page(), n,
 			device)

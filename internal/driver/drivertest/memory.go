@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // located fails the test unless addr has that place and room.
@@ -85,9 +86,7 @@ func testDeviceMemory(e *env) {
 	e.refused("free of an inner address", e.dev.Free(m.addr+4096), driver.ErrNotAllocated)
 	e.refused("free of one past the end", e.dev.Free(m.end()), driver.ErrNotAllocated)
 	for _, m := range all {
-		if err := e.dev.Free(m.addr); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, e.dev.Free(m.addr))
 		e.unknown("freed", m.addr)
 		e.unknown("freed", m.addr+uintptr(m.n/2))
 		e.refused("second free", e.dev.Free(m.addr), driver.ErrNotAllocated)
@@ -122,9 +121,7 @@ func testPinnedMemory(e *env) {
 		}
 		e.refused("free of an inner address", e.d.FreeHost(m.addr+1), driver.ErrNotAllocated)
 		e.refused("free as device memory", e.dev.Free(m.addr), driver.ErrNotAllocated)
-		if err := e.d.FreeHost(m.addr); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, e.d.FreeHost(m.addr))
 		e.unknown("freed", m.addr)
 		e.refused("second free", e.d.FreeHost(m.addr), driver.ErrNotAllocated)
 	}
@@ -181,9 +178,7 @@ func testRegisteredMemory(e *env) {
 
 	e.refused("unregister inside", e.d.Unregister(mid+1), driver.ErrNotRegister)
 	for _, addr := range []uintptr{mid, big.addr, mid + 1000, host.addr} {
-		if err := e.d.Unregister(addr); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, e.d.Unregister(addr))
 		e.located("unregistered", addr, driver.Location{Place: driver.Pageable})
 		e.refused("second unregister", e.d.Unregister(addr), driver.ErrNotRegister)
 	}
@@ -191,9 +186,7 @@ func testRegisteredMemory(e *env) {
 	if _, err := e.d.Register(big.addr, 1<<20, true, 0); err != nil {
 		e.Fatalf("register again: %v", err)
 	}
-	if err := e.d.Unregister(big.addr); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, e.d.Unregister(big.addr))
 }
 
 func testPageableMemory(e *env) {
@@ -210,15 +203,11 @@ func testDevicesApart(e *env) {
 		e.Skip("only one device")
 	}
 	other, err := e.d.Open(1)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	defer other.Close()
 	a := e.device(1 << 20)
 	addr, err := other.Alloc(1<<20, driver.PageHugeFirst)
-	if err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, err)
 	b := memory{addr: addr, n: 1 << 20}
 	e.located("device 0", a.addr, driver.Location{Place: driver.OnDevice, Device: 0, Room: 1 << 20})
 	e.located("device 1", b.addr, driver.Location{Place: driver.OnDevice, Device: 1, Room: 1 << 20})
@@ -240,9 +229,7 @@ func testDeviceClose(e *env) {
 	q.Copy(m.addr, p.addr, 4096, tag(1))
 	q.finish()
 	for range 2 {
-		if err := e.dev.Close(); err != nil {
-			e.Fatal(err)
-		}
+		testenv.OK(e, e.dev.Close())
 	}
 	e.unknown("memory of a closed device", m.addr)
 	e.refused("Free by a closed device", e.dev.Free(m.addr), driver.ErrNotAllocated)

@@ -56,7 +56,7 @@ func (s *site) tasks(r *rand.Rand, count, most, room int, ran *atomic.Int32) []g
 		if op.Kind <= driver.OpFill {
 			op.Dst, op.Src = at(n), at(n)
 		}
-		list[i] = graph.Task{Op: op}
+		list[i] = graph.Task{Op: &op}
 	}
 	return list
 }
@@ -79,7 +79,7 @@ func testProgram(e *env) {
 		g := graph.New(again, sole)
 		for round := range 3 {
 			for j := range tasks {
-				q.Submit(tasks[j].Op)
+				q.Submit(*tasks[j].Op)
 			}
 			q.finish()
 			var done atomic.Int32
@@ -113,13 +113,11 @@ func testProgramFails(e *env) {
 	e.write(from.addr, noise(1, 1000))
 	e.write(to.addr, painted(1000, canary))
 	g := graph.New([]graph.Task{
-		{Op: driver.Op{Kind: driver.OpCopy, Dst: gone.addr, Src: from.addr, N: 100}},
-		{Op: driver.Op{Kind: driver.OpCopy, Dst: to.addr, Src: gone.addr, N: 100}},
+		{Op: &driver.Op{Kind: driver.OpCopy, Dst: gone.addr, Src: from.addr, N: 100}},
+		{Op: &driver.Op{Kind: driver.OpCopy, Dst: to.addr, Src: gone.addr, N: 100}},
 	}, nil)
 	q := e.queue()
-	if err := e.dev.Free(gone.addr); err != nil {
-		e.Fatal(err)
-	}
+	testenv.OK(e, e.dev.Free(gone.addr))
 	q.Submit(driver.Op{Kind: driver.OpProgram, Program: g.Program(), Tag: tag(7)})
 	q.sync()
 	f := q.failures()
@@ -143,7 +141,7 @@ func testProgramDropped(e *env) {
 		if i%2 == 0 {
 			dst, src = src, dst
 		}
-		tasks = append(tasks, graph.Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}})
+		tasks = append(tasks, graph.Task{Op: &driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}})
 	}
 	g := graph.New(tasks, nil)
 	q := e.queue()
@@ -173,11 +171,11 @@ func testProgramAllocs(e *env) {
 	for _, n := range []uint64{64, 4096} {
 		var tasks []graph.Task
 		for i := range uintptr(128) {
-			tasks = append(tasks, graph.Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dev.addr + 128*64 + i*4096,
+			tasks = append(tasks, graph.Task{Op: &driver.Op{Kind: driver.OpCopy, Dst: dev.addr + 128*64 + i*4096,
 				Src: host.addr + i*4096, N: n}})
 		}
 		for i := range uintptr(16) { // and a chain
-			tasks = append(tasks, graph.Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dev.addr + (i+1)*64,
+			tasks = append(tasks, graph.Task{Op: &driver.Op{Kind: driver.OpCopy, Dst: dev.addr + (i+1)*64,
 				Src: dev.addr + i*64, N: 64}})
 		}
 		g := graph.New(tasks, nil)

@@ -93,9 +93,7 @@ func must[T any](t testing.TB) func(v T, err error) T {
 
 func (b *bench) ok(err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 }
 
 func setUp(t testing.TB) *bench {

@@ -50,9 +50,7 @@ func newMachine(t testing.TB, file string, id int, gpu bool) *machine {
 
 func (m *machine) ok(err error) {
 	m.Helper()
-	if err != nil {
-		m.Fatal(err)
-	}
+	testenv.OK(m, err)
 }
 
 // copied returns bytes of the machine's own memory.
@@ -154,10 +152,10 @@ func gpuCopies(t *testing.T, gpus [2]bool) {
 	same("descriptor", a.copied(own+9, 100), want[8:108])
 
 	g := graph.New([]graph.Task{
-		{Op: driver.Op{Kind: driver.OpCopy, Dst: local, Src: pin + 5000, N: 3000}},
-		{Op: driver.Op{Kind: driver.OpCopy, Dst: at, Src: local, N: 3000}},
-		{Op: driver.Op{Kind: driver.OpCopy, Dst: local + 10_000, Src: at, N: 3000}},
-		{Op: driver.Op{Kind: driver.OpCopy, Dst: local, Src: pin, N: 3000}},
+		{Op: &driver.Op{Kind: driver.OpCopy, Dst: local, Src: pin + 5000, N: 3000}},
+		{Op: &driver.Op{Kind: driver.OpCopy, Dst: at, Src: local, N: 3000}},
+		{Op: &driver.Op{Kind: driver.OpCopy, Dst: local + 10_000, Src: at, N: 3000}},
+		{Op: &driver.Op{Kind: driver.OpCopy, Dst: local, Src: pin, N: 3000}},
 	}, nil)
 	q.Submit(driver.Op{Kind: driver.OpProgram, Program: g.Program()})
 	wait("a program")

@@ -57,7 +57,7 @@ func TestPrograms(t *testing.T) {
 			default:
 				copy(to[:n], from[:n])
 			}
-			tasks = append(tasks, graph.Task{Op: op, Anything: op.Kind == driver.OpFunc})
+			tasks = append(tasks, graph.Task{Op: &op, Anything: op.Kind == driver.OpFunc})
 		}
 		var done int
 		b.q.Submit(driver.Op{Kind: driver.OpProgram, Program: graph.New(tasks, b.b.Driver.Caps().Sole).Program(),

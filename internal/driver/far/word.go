@@ -15,8 +15,8 @@ func (d *Driver) IsFar(addr uintptr) bool { return d.find(addr) != nil }
 // wordStore is the gate of a store.
 type wordStore struct{ flight }
 
-// Again returns a new gate for the same store, for the next run of a model.
-func (w *wordStore) Again() driver.Gate {
+// Renew returns a new gate for the same store, for the next run of a model.
+func (w *wordStore) Renew() driver.Gate {
 	return &wordStore{flight: flight{d: w.d, start: w.start}}
 }
 
@@ -76,8 +76,8 @@ func (d *Driver) AwaitWord(addr uintptr, met func(word uint64) bool) driver.Fail
 // Foreign reports that another process opens the gate: see core.ForeignGate.
 func (w *wordWait) Foreign() bool { return true }
 
-// Again returns a new gate for the same wait, for the next run of a model.
-func (w *wordWait) Again() driver.Gate { return w.d.AwaitWord(w.addr, w.met) }
+// Renew returns a new gate for the same wait, for the next run of a model.
+func (w *wordWait) Renew() driver.Gate { return w.d.AwaitWord(w.addr, w.met) }
 
 // look reads the word once.
 func (w *wordWait) look(next time.Duration) {

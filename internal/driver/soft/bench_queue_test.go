@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // BenchmarkQueue measures a queue: a copy that runs in its submitter and a wait for it; a copy that is queued and run
@@ -13,9 +14,7 @@ func BenchmarkQueue(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	defer dev.Close()
 	dst, _ := dev.Alloc(1<<20, driver.PageNormal)
 	src, _ := d.AllocHost(1 << 20)

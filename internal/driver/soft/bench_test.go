@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // BenchmarkCopy64 measures the shortest path: a small copy on a queue at rest.
@@ -15,9 +16,7 @@ func BenchmarkCopy64(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	defer dev.Close()
 	dst, _ := dev.Alloc(4096, driver.PageNormal)
 	src, _ := d.AllocHost(4096)
@@ -32,21 +31,15 @@ func BenchmarkCopy64Mapped(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	defer dev.Close()
 	r, err := d.Reserve(64<<20, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	m, err := d.Create(0, 2<<20, driver.PageHugeFirst)
 	if err == nil {
 		err = d.Map(r, m)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	src, _ := d.AllocHost(4096)
 	q := dev.NewQueue(logged())
 	for b.Loop() {
@@ -59,9 +52,7 @@ func BenchmarkRun64(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	defer dev.Close()
 	dst, _ := dev.Alloc(4096, driver.PageNormal)
 	src, _ := d.AllocHost(4096)
@@ -77,9 +68,7 @@ func BenchmarkMap(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	defer dev.Close()
 	for _, tt := range []struct {
 		name   string
@@ -146,14 +135,10 @@ func BenchmarkShare(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 2 << 30})
 	defer d.Close()
 	dev, err := d.Open(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	defer dev.Close()
 	other, err := dev.Alloc(n, driver.PageNormal)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	var moved, copied time.Duration
 	b.SetBytes(n)
 	for b.Loop() {
@@ -188,18 +173,12 @@ func BenchmarkImport(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 2 << 30})
 	defer d.Close()
 	m, err := d.Create(driver.OnHost, n, driver.PageNormal)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	s, err := d.Share(m)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	defer s.File.Close()
 	r, err := d.Reserve(n, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	var ours, bare time.Duration
 	for b.Loop() {
 		begin := time.Now()

@@ -72,9 +72,7 @@ func newKernelBench(t *testing.T, o Options) *kernelBench {
 func (b *kernelBench) launch(name string, blocks uint32, change func(*driver.Launch), args ...uintptr) {
 	b.Helper()
 	code, err := b.m.Code(name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	l := &driver.Launch{Module: b.m, Code: [2]uintptr{code}, Per: [2]uint32{1}, Blocks: blocks, Copied: true}
 	if len(args) > 0 {
 		if l.Args, err = b.d.AllocHost(uint64(8 * len(args))); err != nil {
@@ -94,9 +92,7 @@ func (b *kernelBench) launch(name string, blocks uint32, change func(*driver.Lau
 func (b *kernelBench) alloc(n uint64) uintptr {
 	b.Helper()
 	p, err := b.dev.Alloc(n, driver.PageNormal)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	return p
 }
 
@@ -109,9 +105,7 @@ func (b *kernelBench) words(addr uintptr, n uint64) []uint32 {
 	b.Helper()
 	b.q.Wait(0, nil)
 	all, err := b.d.View(addr, 4*n)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	out := make([]uint32, n)
 	for i := range out {
 		out[i] = binary.LittleEndian.Uint32(all[4*i:])
@@ -346,17 +340,11 @@ func TestFormatsOfSoft(t *testing.T) {
 func BenchmarkLaunch(b *testing.B) {
 	kerneltest.Support(b)
 	d, err := New(Options{Devices: 1, Memory: 256 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	dev, err := d.Open(0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	m, err := d.LoadModule(0, "test.so", kerneltest.Compile(b, kernelSource))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, err)
 	code, _ := m.Code("nothing")
 	q := dev.NewQueue(logged())
 	p, _ := dev.Alloc(128, driver.PageNormal)

@@ -27,7 +27,7 @@ func BenchmarkProgram(b *testing.B) {
 		to, from := r.Perm(shape.count), r.Perm(shape.count)
 		tasks := make([]graph.Task, shape.count)
 		for i := range tasks {
-			tasks[i].Op = driver.Op{Kind: driver.OpCopy, Dst: dst + uintptr(to[i])*shape.bytes,
+			tasks[i].Op = &driver.Op{Kind: driver.OpCopy, Dst: dst + uintptr(to[i])*shape.bytes,
 				Src: src + uintptr(from[i])*shape.bytes, N: uint64(shape.bytes)}
 		}
 		g := graph.New(tasks, nil)

@@ -3,11 +3,13 @@ package checker
 
 import (
 	"io"
+	"path/filepath"
 
 	"ropeway/internal/check"
 	"ropeway/internal/check/inject"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
+	"ropeway/internal/finding"
 	"ropeway/internal/setup"
 )
 
@@ -31,6 +33,9 @@ func read(v setup.CheckVariables) (*Settings, *setup.BadVariable) {
 	if s.Inject, err = inject.ParseInjections(v.Inject); err != nil {
 		return nil, &setup.BadVariable{Name: setup.EnvInject, Value: v.Inject, Why: err.Error()}
 	}
+	if s.Suppress, err = finding.ReadSuppressions(filepath.SplitList(v.Suppress)); err != nil {
+		return nil, &setup.BadVariable{Name: setup.EnvSuppress, Value: v.Suppress, Why: err.Error()}
+	}
 	return s, nil
 }
 
@@ -45,6 +50,9 @@ func (s *Settings) Open(d driver.Driver, w io.Writer, say func(string)) (driver.
 	}
 	if sink == nil {
 		sink = &textSink{w: w}
+	}
+	if len(s.Suppress) > 0 {
+		sink = &suppressing{sink, s.Suppress}
 	}
 	c := check.New(check.Options{Driver: d, Seed: s.Seed, Depth: s.Depth, Off: s.Off, Inject: s.Inject, Sink: sink})
 	return c.Driver(), c

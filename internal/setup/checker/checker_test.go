@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,12 +33,14 @@ func environment(vars ...string) func(string) (string, bool) {
 
 // TestReadCheck: what ROPEWAY_CHECK, ROPEWAY_CHECK_REPORT and ROPEWAY_INJECT say.
 func TestReadCheck(t *testing.T) {
+	known := filepath.Join(t.TempDir(), "known")
+	testenv.OK(t, os.WriteFile(known, []byte("[known]\nrule: leak\n"), 0o644))
 	s, err := setup.Read(environment("ROPEWAY_CHECK=seed=7,depth=64,no=leak", "ROPEWAY_CHECK_REPORT=socket",
-		"ROPEWAY_INJECT=aclrtMalloc:3=207001;aclrtFree:*=107000"))
+		"ROPEWAY_INJECT=aclrtMalloc:3=207001;aclrtFree:*=107000", "ROPEWAY_SUPPRESS="+known+":"+known))
 	testenv.OK(t, err)
 	c, _ := s.Check.(*Settings)
 	if c == nil || c.Seed != 7 || c.Depth != 64 || !c.Off["leak"] || c.Report != "socket" || len(c.Inject) != 2 ||
-		c.Inject[1].Function != "aclrtFree" {
+		c.Inject[1].Function != "aclrtFree" || len(c.Suppress) != 2 || c.Suppress[1].Rule != "leak" {
 		t.Errorf("read %+v", c)
 	}
 	s, err = setup.Read(environment("ROPEWAY_CHECK=1"))
@@ -64,6 +67,7 @@ func TestReadCheckOnGPU(t *testing.T) {
 func TestReadBadCheck(t *testing.T) {
 	for _, vars := range [][]string{
 		{"ROPEWAY_CHECK=yes"}, {"ROPEWAY_CHECK=seed=x"}, {"ROPEWAY_CHECK=no=nonsense"},
+		{"ROPEWAY_SUPPRESS=/nowhere", "ROPEWAY_CHECK=1"},
 		{"ROPEWAY_INJECT=aclrtMalloc", "ROPEWAY_CHECK=1"}, {"ROPEWAY_INJECT=aclrtMalloc:1=1;free:1=1",
 			"ROPEWAY_CHECK=1"},
 	} {

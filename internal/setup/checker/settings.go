@@ -18,6 +18,9 @@ type Settings struct {
 	Report string          // a Unix socket that receives the findings; "": they are printed
 	Inject []inject.Injection
 	Sink   check.Sink // replaces Report and printing
+	// Findings that one of these describes are not printed and do not fail a test. They are still sent to Report,
+	// whose reader counts the suppressions that were used.
+	Suppress []*finding.Suppression
 }
 
 // parse parses ROPEWAY_CHECK, key=value pairs separated by commas: seed=7,depth=2048,rules=a+b,no=c+d. "1" means the

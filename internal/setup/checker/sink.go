@@ -59,6 +59,17 @@ func (s *socketSink) End(e finding.End) {
 	s.c.Close() //nolint:errcheck // everything was sent
 }
 
+// suppressing marks findings that a suppression describes as known, and passes them on.
+type suppressing struct {
+	check.Sink
+	list []*finding.Suppression
+}
+
+func (s *suppressing) Finding(f *finding.Finding) {
+	f.Known = finding.Suppressor(s.list, f) != nil
+	s.Sink.Finding(f)
+}
+
 // textSink prints findings as they happen, and their number at the end.
 type textSink struct {
 	w      io.Writer
@@ -68,10 +79,10 @@ type textSink struct {
 
 func (s *textSink) Start(finding.Start) {}
 func (s *textSink) Finding(f *finding.Finding) {
-	if f.Aside() {
+	if f.Aside() || f.Known {
 		return
 	}
-	if f.Severity != finding.Notice {
+	if f.Counts() {
 		s.n++
 	}
 	if !f.Told {

@@ -89,6 +89,24 @@ func TestSocketSinkWithoutListener(t *testing.T) {
 	}
 }
 
+// TestSuppressing: a finding that a suppression describes is not printed, and does not count in the program.
+func TestSuppressing(t *testing.T) {
+	var b bytes.Buffer
+	s := &suppressing{&textSink{w: &b}, []*finding.Suppression{{Name: "known", Rule: "leak"}}}
+	for _, rule := range []string{"leak", "double-free"} {
+		f := &finding.Finding{Rule: rule, Severity: finding.Error}
+		s.Finding(f)
+		if f.Counts() != (rule != "leak") {
+			t.Errorf("%s counts: %t", rule, f.Counts())
+		}
+	}
+	s.End(finding.End{})
+	if text := b.String(); strings.Contains(text, "leak") || !strings.Contains(text, "double-free") ||
+		!strings.Contains(text, "1 finding\n") {
+		t.Errorf("it printed %s", text)
+	}
+}
+
 // TestTextSink: findings and notes as they happen, their number at the end, nothing for a program without any.
 func TestTextSink(t *testing.T) {
 	var b bytes.Buffer

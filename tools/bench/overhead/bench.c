@@ -69,6 +69,55 @@ static double touched(int count)
 	return (now() - start) / count;
 }
 
+/* A captured model of copies to places of their own. */
+static aclmdlRI captured(int copies)
+{
+	aclmdlRI model;
+	must(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED), "begin");
+	for (int i = 0; i < copies; i++)
+		put((size_t)i * 128, 64);
+	must(aclmdlRICaptureEnd(stream, &model), "end");
+	return model;
+}
+
+static double executed(aclmdlRI model, int count)
+{
+	double start = now();
+	for (int i = 0; i < count; i++) {
+		must(aclmdlRIExecuteAsync(model, stream), "execute");
+		synchronise();
+	}
+	return (now() - start) / count;
+}
+
+static volatile long total;
+
+static void count_one(void *unused)
+{
+	(void)unused;
+	total++;
+}
+
+static void read_one(void *bytes)
+{
+	total += *(volatile unsigned char *)bytes;
+}
+
+/* 64 functions and a synchronisation, each function after a copy to the memory that it reads, or without one. */
+static double called(aclrtHostFunc function, int copies, int count)
+{
+	double start = now();
+	for (int i = 0; i < count; i++) {
+		if (copies)
+			must(aclrtMemcpyAsync(host, 64, device, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream), "copy");
+		must(aclrtLaunchHostFunc(stream, function, host), "function");
+		if (i % 64 == 63)
+			synchronise();
+	}
+	synchronise();
+	return (now() - start) / count;
+}
+
 /* A million tasks, none of which the host knows to be complete: the checker has to remember them. */
 static double million(size_t step)
 {
@@ -87,10 +136,15 @@ int main(void)
 	must(aclrtMallocHost((void **)&host, size), "pinned memory");
 	must(aclrtMalloc(&device, size, ACL_MEM_MALLOC_HUGE_FIRST), "device memory");
 	memset(host, 1, size);
+	aclmdlRI one = captured(1), some = captured(64), many = captured(1000);
 	for (int round = -1; round < 7; round++) {
 		double b = bulk(size), u = untouched(100000), t = touched(5000);
 		if (round >= 0)
 			printf("bulk %.9f\nuntouched %.9f\ntouched %.9f\n", b, u, t);
+		double m1 = executed(one, 5000), m64 = executed(some, 2000), m1000 = executed(many, 200);
+		double f = called(count_one, 0, 6400), r = called(read_one, 1, 6400);
+		if (round >= 0)
+			printf("one %.9f\nsome %.9f\nmany %.9f\nfunction %.9f\nreading %.9f\n", m1, m64, m1000, f, r);
 	}
 	struct rusage before, after;
 	getrusage(RUSAGE_SELF, &before);
@@ -98,6 +152,9 @@ int main(void)
 	printf("spread %.9f\n", million(128));
 	getrusage(RUSAGE_SELF, &after);
 	printf("grown %ld\n", after.ru_maxrss - before.ru_maxrss);
+	must(aclmdlRIDestroy(one), "destroy");
+	must(aclmdlRIDestroy(some), "destroy");
+	must(aclmdlRIDestroy(many), "destroy");
 	must(aclrtFree(device), "free");
 	must(aclrtFreeHost(host), "free");
 	must(aclrtDestroyStream(stream), "stream");

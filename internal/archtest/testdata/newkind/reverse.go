@@ -66,7 +66,7 @@ func TestReverse(t *testing.T) {
 	check()
 	var tasks []graph.Task
 	for _, o := range ops {
-		tasks = append(tasks, graph.Task{Op: o})
+		tasks = append(tasks, graph.Task{Op: &o})
 	}
 	g := graph.New(tasks, nil)
 	if g.Depth() != 3 || g.Program().Bytes != 3*n {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -25,117 +27,80 @@ const (
 
 )
 
-// library is libcuda. Each field is the address of the function named in symbols; 0 if this version lacks it.
+// library is libcuda. Each field is the address of the function in its tag, 0 if this version lacks an optional one.
 type library struct {
-	init, driverGetVersion, getErrorName, getErrorString          uintptr
-	deviceGetCount, deviceGet, deviceGetName                      uintptr
-	primaryRetain, primaryRelease, ctxSetCurrent, ctxEnablePeer   uintptr
-	ctxSynchronize, ctxPriorityRange                              uintptr
-	memGetInfo, memAlloc, memFree, memHostAlloc, memFreeHost      uintptr
-	memHostRegister, memHostUnregister, memHostGetDevicePointer   uintptr
-	streamCreate, streamDestroy, streamQuery, streamWait          uintptr
-	streamWrite                                                   uintptr
-	eventCreate, eventDestroy, eventRecord, eventQuery, eventSync uintptr
-	eventElapsed                                                  uintptr
-	deviceGetAttribute, moduleLoadData, moduleUnload              uintptr
-	moduleGetFunction, launchKernel, moduleLoadDataEx             uintptr
-	moduleGetGlobal, funcGetAttribute, funcSetAttribute           uintptr
-	funcGetParamInfo, launchKernelEx                              uintptr
-	memcpyAsync, memcpy2DAsync, memsetD8Async, memsetD32Async     uintptr
-	memcpyBatch, memcpyBatchOld                                   uintptr
-	memAddressReserve, memAddressFree, memCreate, memRelease      uintptr
-	memMap, memUnmap, memSetAccess, memExport, memImport          uintptr
-	memAllocManaged                                               uintptr
-	ipcGetMem, ipcOpenMem, ipcCloseMem, memGetAddressRange        uintptr
-	graphCreate, graphDestroy, graphInstantiate, graphExecDestroy uintptr
-	graphAddKernel, graphAddMemcpy, graphAddMemset                uintptr
-	graphSetKernel, graphLaunch                                   uintptr
-}
-
-// symbols lists the functions to look up; an old library may lack optional ones.
-func (l *library) symbols() []struct {
-	at       *uintptr
-	name     string
-	optional bool
-} {
-	return []struct {
-		at       *uintptr
-		name     string
-		optional bool
-	}{
-		{&l.init, "cuInit", false},
-		{&l.driverGetVersion, "cuDriverGetVersion", false},
-		{&l.getErrorName, "cuGetErrorName", true},
-		{&l.getErrorString, "cuGetErrorString", true},
-		{&l.deviceGetCount, "cuDeviceGetCount", false},
-		{&l.deviceGet, "cuDeviceGet", false},
-		{&l.deviceGetName, "cuDeviceGetName", true},
-		{&l.primaryRetain, "cuDevicePrimaryCtxRetain", false},
-		{&l.primaryRelease, "cuDevicePrimaryCtxRelease_v2", false},
-		{&l.ctxSetCurrent, "cuCtxSetCurrent", false},
-		{&l.ctxSynchronize, "cuCtxSynchronize", false},
-		{&l.ctxEnablePeer, "cuCtxEnablePeerAccess", true},
-		{&l.ctxPriorityRange, "cuCtxGetStreamPriorityRange", true},
-		{&l.memGetInfo, "cuMemGetInfo_v2", false},
-		{&l.memAlloc, "cuMemAlloc_v2", false},
-		{&l.memFree, "cuMemFree_v2", false},
-		{&l.memHostAlloc, "cuMemHostAlloc", false},
-		{&l.memFreeHost, "cuMemFreeHost", false},
-		{&l.memHostRegister, "cuMemHostRegister_v2", true},
-		{&l.memHostUnregister, "cuMemHostUnregister", true},
-		{&l.memHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", true},
-		{&l.streamCreate, "cuStreamCreateWithPriority", false},
-		{&l.streamDestroy, "cuStreamDestroy_v2", false},
-		{&l.streamQuery, "cuStreamQuery", false},
-		{&l.streamWait, "cuStreamWaitEvent", false},
-		{&l.streamWrite, "cuStreamWriteValue32_v2", true}, // CUDA 11.7
-		{&l.eventCreate, "cuEventCreate", false},
-		{&l.eventDestroy, "cuEventDestroy_v2", false},
-		{&l.eventRecord, "cuEventRecord", false},
-		{&l.eventQuery, "cuEventQuery", false},
-		{&l.eventSync, "cuEventSynchronize", false},
-		{&l.eventElapsed, "cuEventElapsedTime", true},
-		{&l.deviceGetAttribute, "cuDeviceGetAttribute", true},
-		{&l.moduleLoadData, "cuModuleLoadData", true},
-		{&l.moduleUnload, "cuModuleUnload", true},
-		{&l.moduleGetFunction, "cuModuleGetFunction", true},
-		{&l.launchKernel, "cuLaunchKernel", true},
-		{&l.moduleLoadDataEx, "cuModuleLoadDataEx", true},
-		{&l.moduleGetGlobal, "cuModuleGetGlobal_v2", true},
-		{&l.funcGetAttribute, "cuFuncGetAttribute", true},
-		{&l.funcSetAttribute, "cuFuncSetAttribute", true},
-		{&l.funcGetParamInfo, "cuFuncGetParamInfo", true}, // CUDA 12.4
-		{&l.launchKernelEx, "cuLaunchKernelEx", true},     // CUDA 11.8
-		{&l.memcpyAsync, "cuMemcpyAsync", false},
-		{&l.memcpy2DAsync, "cuMemcpy2DAsync_v2", false},
-		{&l.memcpyBatch, "cuMemcpyBatchAsync_v2", true}, // CUDA 13.0
-		{&l.memcpyBatchOld, "cuMemcpyBatchAsync", true}, // CUDA 12.8: one more parameter
-		{&l.memsetD8Async, "cuMemsetD8Async", false},
-		{&l.memsetD32Async, "cuMemsetD32Async", false},
-		{&l.memAddressReserve, "cuMemAddressReserve", true},
-		{&l.memAddressFree, "cuMemAddressFree", true},
-		{&l.memCreate, "cuMemCreate", true},
-		{&l.memRelease, "cuMemRelease", true},
-		{&l.memMap, "cuMemMap", true},
-		{&l.memUnmap, "cuMemUnmap", true},
-		{&l.memSetAccess, "cuMemSetAccess", true},
-		{&l.memExport, "cuMemExportToShareableHandle", true},
-		{&l.memImport, "cuMemImportFromShareableHandle", true},
-		{&l.memAllocManaged, "cuMemAllocManaged", true},
-		{&l.ipcGetMem, "cuIpcGetMemHandle", true},
-		{&l.ipcOpenMem, "cuIpcOpenMemHandle_v2", true},
-		{&l.ipcCloseMem, "cuIpcCloseMemHandle", true},
-		{&l.memGetAddressRange, "cuMemGetAddressRange_v2", true},
-		{&l.graphCreate, "cuGraphCreate", true},
-		{&l.graphDestroy, "cuGraphDestroy", true},
-		{&l.graphInstantiate, "cuGraphInstantiateWithFlags", true},
-		{&l.graphExecDestroy, "cuGraphExecDestroy", true},
-		{&l.graphAddKernel, "cuGraphAddKernelNode_v2", true}, // CUDA 12.0
-		{&l.graphAddMemcpy, "cuGraphAddMemcpyNode", true},
-		{&l.graphAddMemset, "cuGraphAddMemsetNode", true},
-		{&l.graphSetKernel, "cuGraphExecKernelNodeSetParams_v2", true}, // CUDA 12.0
-		{&l.graphLaunch, "cuGraphLaunch", true},
-	}
+	init                    uintptr `cuda:"cuInit"`
+	driverGetVersion        uintptr `cuda:"cuDriverGetVersion"`
+	getErrorName            uintptr `cuda:"cuGetErrorName,optional"`
+	getErrorString          uintptr `cuda:"cuGetErrorString,optional"`
+	deviceGetCount          uintptr `cuda:"cuDeviceGetCount"`
+	deviceGet               uintptr `cuda:"cuDeviceGet"`
+	deviceGetName           uintptr `cuda:"cuDeviceGetName,optional"`
+	primaryRetain           uintptr `cuda:"cuDevicePrimaryCtxRetain"`
+	primaryRelease          uintptr `cuda:"cuDevicePrimaryCtxRelease_v2"`
+	ctxSetCurrent           uintptr `cuda:"cuCtxSetCurrent"`
+	ctxSynchronize          uintptr `cuda:"cuCtxSynchronize"`
+	ctxEnablePeer           uintptr `cuda:"cuCtxEnablePeerAccess,optional"`
+	ctxPriorityRange        uintptr `cuda:"cuCtxGetStreamPriorityRange,optional"`
+	memGetInfo              uintptr `cuda:"cuMemGetInfo_v2"`
+	memAlloc                uintptr `cuda:"cuMemAlloc_v2"`
+	memFree                 uintptr `cuda:"cuMemFree_v2"`
+	memHostAlloc            uintptr `cuda:"cuMemHostAlloc"`
+	memFreeHost             uintptr `cuda:"cuMemFreeHost"`
+	memHostRegister         uintptr `cuda:"cuMemHostRegister_v2,optional"`
+	memHostUnregister       uintptr `cuda:"cuMemHostUnregister,optional"`
+	memHostGetDevicePointer uintptr `cuda:"cuMemHostGetDevicePointer_v2,optional"`
+	streamCreate            uintptr `cuda:"cuStreamCreateWithPriority"`
+	streamDestroy           uintptr `cuda:"cuStreamDestroy_v2"`
+	streamQuery             uintptr `cuda:"cuStreamQuery"`
+	streamWait              uintptr `cuda:"cuStreamWaitEvent"`
+	streamWrite             uintptr `cuda:"cuStreamWriteValue32_v2,optional"` // CUDA 11.7
+	eventCreate             uintptr `cuda:"cuEventCreate"`
+	eventDestroy            uintptr `cuda:"cuEventDestroy_v2"`
+	eventRecord             uintptr `cuda:"cuEventRecord"`
+	eventQuery              uintptr `cuda:"cuEventQuery"`
+	eventSync               uintptr `cuda:"cuEventSynchronize"`
+	eventElapsed            uintptr `cuda:"cuEventElapsedTime,optional"`
+	deviceGetAttribute      uintptr `cuda:"cuDeviceGetAttribute,optional"`
+	moduleLoadData          uintptr `cuda:"cuModuleLoadData,optional"`
+	moduleUnload            uintptr `cuda:"cuModuleUnload,optional"`
+	moduleGetFunction       uintptr `cuda:"cuModuleGetFunction,optional"`
+	launchKernel            uintptr `cuda:"cuLaunchKernel,optional"`
+	moduleLoadDataEx        uintptr `cuda:"cuModuleLoadDataEx,optional"`
+	moduleGetGlobal         uintptr `cuda:"cuModuleGetGlobal_v2,optional"`
+	funcGetAttribute        uintptr `cuda:"cuFuncGetAttribute,optional"`
+	funcSetAttribute        uintptr `cuda:"cuFuncSetAttribute,optional"`
+	funcGetParamInfo        uintptr `cuda:"cuFuncGetParamInfo,optional"` // CUDA 12.4
+	launchKernelEx          uintptr `cuda:"cuLaunchKernelEx,optional"`
+	memcpyAsync             uintptr `cuda:"cuMemcpyAsync"`
+	memcpy2DAsync           uintptr `cuda:"cuMemcpy2DAsync_v2"`
+	memcpyBatch             uintptr `cuda:"cuMemcpyBatchAsync_v2,optional"` // CUDA 13.0
+	memcpyBatchOld          uintptr `cuda:"cuMemcpyBatchAsync,optional"`    // CUDA 12.8: one more parameter
+	memsetD8Async           uintptr `cuda:"cuMemsetD8Async"`
+	memsetD32Async          uintptr `cuda:"cuMemsetD32Async"`
+	memAddressReserve       uintptr `cuda:"cuMemAddressReserve,optional"`
+	memAddressFree          uintptr `cuda:"cuMemAddressFree,optional"`
+	memCreate               uintptr `cuda:"cuMemCreate,optional"`
+	memRelease              uintptr `cuda:"cuMemRelease,optional"`
+	memMap                  uintptr `cuda:"cuMemMap,optional"`
+	memUnmap                uintptr `cuda:"cuMemUnmap,optional"`
+	memSetAccess            uintptr `cuda:"cuMemSetAccess,optional"`
+	memExport               uintptr `cuda:"cuMemExportToShareableHandle,optional"`
+	memImport               uintptr `cuda:"cuMemImportFromShareableHandle,optional"`
+	memAllocManaged         uintptr `cuda:"cuMemAllocManaged,optional"`
+	ipcGetMem               uintptr `cuda:"cuIpcGetMemHandle,optional"`
+	ipcOpenMem              uintptr `cuda:"cuIpcOpenMemHandle_v2,optional"`
+	ipcCloseMem             uintptr `cuda:"cuIpcCloseMemHandle,optional"`
+	memGetAddressRange      uintptr `cuda:"cuMemGetAddressRange_v2,optional"`
+	graphCreate             uintptr `cuda:"cuGraphCreate,optional"`
+	graphDestroy            uintptr `cuda:"cuGraphDestroy,optional"`
+	graphInstantiate        uintptr `cuda:"cuGraphInstantiateWithFlags,optional"`
+	graphExecDestroy        uintptr `cuda:"cuGraphExecDestroy,optional"`
+	graphAddKernel          uintptr `cuda:"cuGraphAddKernelNode_v2,optional"` // CUDA 12.0
+	graphAddMemcpy          uintptr `cuda:"cuGraphAddMemcpyNode,optional"`
+	graphAddMemset          uintptr `cuda:"cuGraphAddMemsetNode,optional"`
+	graphSetKernel          uintptr `cuda:"cuGraphExecKernelNodeSetParams_v2,optional"` // CUDA 12.0
+	graphLaunch             uintptr `cuda:"cuGraphLaunch,optional"`
 }
 
 // Load opens libcuda and starts it. The error is one line and an [absent].
@@ -151,12 +116,13 @@ func Load() (API, error) {
 		return nil, Absent(fmt.Sprintf("no NVIDIA driver is installed (%v)", err))
 	}
 	l := new(library)
-	for _, s := range l.symbols() {
-		at, err := lib.Symbol(s.name)
-		if err != nil && !s.optional {
-			return nil, Absent("the NVIDIA driver is too old: it has no " + s.name)
+	for i, v := 0, reflect.ValueOf(l).Elem(); i < v.NumField(); i++ {
+		name, optional, _ := strings.Cut(v.Type().Field(i).Tag.Get("cuda"), ",")
+		at, err := lib.Symbol(name)
+		if err != nil && optional == "" {
+			return nil, Absent("the NVIDIA driver is too old: it has no " + name)
 		}
-		*s.at = at
+		*(*uintptr)(v.Field(i).Addr().UnsafePointer()) = at
 	}
 	if err := Failed(l, "cuInit", l.call(l.init, 0)); err != nil {
 		return nil, Absent(err.Error())

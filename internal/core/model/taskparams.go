@@ -21,8 +21,12 @@ func (m *Model) taskHandle(i int32) core.Handle {
 
 // taskOf returns the model and the index of a task's handle. The program must not destroy the model during the call.
 func taskOf(t *core.Thread, api string, h core.Handle) (*Model, int32, *core.Error) {
-	if m, i := stateOf(t.Runtime).inside(handles.Task.Inside(h)); m != nil && m.has32(i) {
-		return m, int32(i), nil
+	if m, i := stateOf(t.Runtime).inside(handles.Task.Inside(h)); m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if uint64(i) < uint64(len(m.tasks)) {
+			return m, int32(i), nil
+		}
 	}
 	return nil, 0, core.Fail(
 		api,
@@ -39,14 +43,10 @@ func capturedTask(t *core.Thread, api string, h core.Handle) (*Model, int32, *co
 	if err == nil && m.built {
 		err = core.Unsupported(api, "task", "model %d is built by hand; this is for captured ones", m.id).NotRecorded()
 	}
+	if err == nil && m.IsSub() {
+		err = core.Unsupported(api, "task", "model %d is a sub-model of a condition task", m.id).NotRecorded()
+	}
 	return m, i, err
-}
-
-// has32 reports whether the model has a task with that number.
-func (m *Model) has32(i uint32) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return uint64(i) < uint64(len(m.tasks))
 }
 
 // MdlRIGetStreams is aclmdlRIGetStreams.
@@ -80,10 +80,8 @@ func MdlRIGetStreams(t *core.Thread, modelRI core.Handle, streams *core.Handle, 
 				m.id,
 			)
 		}
-		list := core.Array(streams, uint64(n))
-		for i, h := range all {
-			list[int(n)-1-i] = h // the last to join comes first
-		}
+		slices.Reverse(all) // the last to join comes first
+		copy(core.Array(streams, uint64(n)), all)
 	}
 	*numStreams = n
 	return nil
@@ -96,11 +94,11 @@ func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handl
 	if err != nil {
 		return err
 	}
-	l, ok := s.Owner().(*lane)
-	if own, _ := s.Lane().(*lane); !ok && own != nil && own.bound {
-		l, ok = own, true
+	l, _ := s.Owner().(*lane)
+	if l == nil {
+		l = laneBound(s)
 	}
-	if !ok {
+	if l == nil {
 		return core.Refused(api, "stream", "stream %d belongs to no model; take one of aclmdlRIGetStreams", s.ID)
 	}
 	m := l.model
@@ -118,12 +116,8 @@ func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handl
 	}
 	room := *numTasks
 	list := core.Array(tasks, uint64(room))
-	for i := range list {
-		list[i] = 0
-		if uint32(i) < n {
-			list[i] = all[i]
-		}
-	}
+	clear(list)
+	copy(list, all)
 	if room < n {
 		return core.Fail(
 			api,
@@ -140,8 +134,8 @@ func MdlRIGetTasksByStream(t *core.Thread, stream core.Handle, tasks *core.Handl
 
 // typeOf returns the type of task i, for the program. mu is held.
 func (m *Model) typeOf(i int32) abi.MdlRITaskType {
-	if k := m.tasks[i].more; k != nil {
-		return k.typ
+	if w := m.tasks[i].work; w != nil {
+		return w.typ
 	}
 	return abi.ModelRiTaskDefault
 }
@@ -198,59 +192,54 @@ func MdlRITaskGetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 func (m *Model) paramsOf(api string, i int32) (params abi.MdlRITaskParams, _ *core.Error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	typ := m.typeOf(i)
-	if k := m.tasks[i].more; k != nil && k.kind == externalTask {
-		m.externals[k.place].params(&params)
+	w := m.tasks[i].work
+	if w == nil {
+		w = &work{}
+	}
+	params.Type = w.typ
+	switch d := w.detail.(type) {
+	case *external:
+		d.params(&params)
 		return params, nil
-	}
-	if typ == abi.ModelRiTaskDefault {
-		return params, core.Refused(api, "task", "task %d of model %d is of a kind whose parameters cannot be read",
-			i, m.id)
-	}
-	params.Type = typ
-	k := m.tasks[i].more
-	switch typ {
-	case abi.ModelRiTaskKernel:
-		l, v := k.op.Launch, params.Union.KernelTaskParams()
-		args, e := m.argsOf(k)
+	case *kernel:
+		if w.typ != abi.ModelRiTaskKernel {
+			break // of a CPU
+		}
+		l, v := w.op.Launch, params.Union.KernelTaskParams()
+		args, e := m.argsOf(l, d)
 		if e != nil {
 			return params, core.FromDriver(api, "", e)
 		}
 		v.FuncHandle, v.Args, v.ArgsSize = uintptr(kernelOf(l).Failed().Function), args, l.Size
 		v.NumBlocks = l.Blocks
-		if k.group != nil {
-			params.TaskGrp = uintptr(k.group.handle)
+		if d.group != nil {
+			params.TaskGrp = uintptr(d.group.handle)
 		}
-	case abi.ModelRiTaskValueWrite:
-		v := params.Union.ValueWriteTaskParams()
-		v.DevAddr, v.Value = k.value.Addr, k.value.Value
-	case abi.ModelRiTaskValueWait:
-		v := params.Union.ValueWaitTaskParams()
-		v.DevAddr, v.Value, v.Flag = k.value.Addr, k.value.Value, k.value.Flag
+	case core.ValueParams:
+		if w.typ == abi.ModelRiTaskValueWrite {
+			v := params.Union.ValueWriteTaskParams()
+			v.DevAddr, v.Value = d.Addr, d.Value
+		} else {
+			v := params.Union.ValueWaitTaskParams()
+			v.DevAddr, v.Value, v.Flag = d.Addr, d.Value, d.Flag
+		}
+	}
+	if w.typ == abi.ModelRiTaskDefault {
+		return params, core.Refused(api, "task", "task %d of model %d is of a kind whose parameters cannot be read",
+			i, m.id)
 	}
 	return params, nil
 }
 
-// changing reports whether a task of the model may be changed, and begins a change. mu is held.
-func (m *Model) changing(api string) *core.Error {
+// beginChange withdraws the plan, so that a task may be changed, if the model allows that. mu is held.
+func (m *Model) beginChange(api string) *core.Error {
 	switch {
-	case m.runs.Load() > 0:
-		return core.Fail(
-			api,
-			abi.ErrRTModelUpdateFailed,
-			"task",
-			"model %d has %d executions queued or running; wait for them first",
-			m.id,
-			m.runs.Load(),
-		)
 	case m.state != modelReady && m.state != modelChanged:
-		return core.Fail(
-			api,
-			abi.ErrRTModelUpdateFailed,
-			"task",
-			"model %d is being captured, or an earlier change failed",
-			m.id,
-		)
+		return core.Fail(api, abi.ErrRTModelUpdateFailed, "task",
+			"model %d is being captured, or an earlier change failed", m.id)
+	case !m.withdraw():
+		return core.Fail(api, abi.ErrRTModelUpdateFailed, "task",
+			"model %d has %d executions queued or running; wait for them first", m.id, m.runs.Load())
 	}
 	m.state, m.why = modelChanged, "and aclmdlRIUpdate was not called since"
 	return nil
@@ -279,7 +268,7 @@ func MdlRITaskSetParams(t *core.Thread, task core.Handle, params *abi.MdlRITaskP
 func (m *Model) setParams(t *core.Thread, api string, i int32, params abi.MdlRITaskParams) *core.Error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.changing(api); err != nil {
+	if err := m.beginChange(api); err != nil {
 		return err
 	}
 	switch params.Type {
@@ -321,43 +310,41 @@ func (m *Model) setKernel(api string, t *core.Thread, i int32, params *abi.MdlRI
 	if !l.Copied {
 		m.useArgs(l.Args)
 	}
-	k := m.tasks[i].more
-	k.release()
-	k.op, k.off = driver.Op{Kind: driver.OpLaunch, Launch: l}, false
-	k.kind, k.touch = m.kindOf(&k.op, k.group != nil)
-	m.changed(t, i)
+	old := m.tasks[i].work
+	d, _ := old.detail.(*kernel)
+	fresh := &work{op: driver.Op{Kind: driver.OpLaunch, Launch: l}, typ: old.typ, detail: d}
+	m.setSchedule(fresh)
+	m.replace(i, fresh)
+	m.watchChange(t, i)
+	old.release()
 	return nil
 }
 
 // setValue makes task i a value write or wait. mu is held.
-func (m *Model) setValue(api string, t *core.Thread, i int32, params *abi.MdlRITaskParams) *core.Error {
-	k := m.tasks[i].more
-	old := *k
-	fresh := taskMore{typ: params.Type}
-	var err *core.Error
-	switch params.Type {
-	case abi.ModelRiTaskValueWrite:
+func (m *Model) setValue(api string, t *core.Thread, i int32, params *abi.MdlRITaskParams) (err *core.Error) {
+	fresh := &work{typ: params.Type}
+	if params.Type == abi.ModelRiTaskValueWrite {
 		v := params.Union.ValueWriteTaskParams()
-		fresh.kind, fresh.value, fresh.touch = workTask, core.ValueParams{Addr: v.DevAddr, Value: v.Value}, true
-		fresh.op, fresh.order, err = signal.WriteTask(m.rt, api, fresh.value)
-	case abi.ModelRiTaskValueWait:
+		p := core.ValueParams{Addr: v.DevAddr, Value: v.Value}
+		fresh.detail = p
+		fresh.op, fresh.order, err = signal.WriteTask(m.rt, api, p)
+	} else {
 		v := params.Union.ValueWaitTaskParams()
-		fresh.kind, fresh.value = waitTask, core.ValueParams{Addr: v.DevAddr, Value: v.Value, Flag: v.Flag}
-		fresh.op, fresh.order, err = signal.WaitTask(m.rt, api, fresh.value)
+		p := core.ValueParams{Addr: v.DevAddr, Value: v.Value, Flag: v.Flag}
+		fresh.detail = p
+		fresh.op, fresh.order, err = signal.WaitTask(m.rt, api, p)
 	}
 	if err != nil {
 		return err
 	}
-	if fresh.order != nil && m.rt.Checked() {
-		fresh.kind = waitTask
+	m.setSchedule(fresh)
+	old := m.tasks[i].work
+	if d, ok := old.detail.(join); ok {
+		d.waits--
 	}
-	fresh.holds = old.holds
-	*k = fresh
-	if old.kind == joinTask {
-		old.record.waits--
-	}
+	m.replace(i, fresh)
+	m.watchChange(t, i)
 	old.release()
-	m.changed(t, i)
 	return nil
 }
 
@@ -373,14 +360,14 @@ func MdlRITaskDisable(t *core.Thread, task core.Handle) *core.Error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.changing(api); err != nil {
+	if err := m.beginChange(api); err != nil {
 		return err
 	}
 	if m.typeOf(i) == abi.ModelRiTaskDefault {
 		return m.spoil(core.Refused(api, "task", "task %d of model %d is of a kind that cannot be disabled", i, m.id))
 	}
-	m.tasks[i].more.off = true
-	m.changed(t, i)
+	m.replace(i, m.tasks[i].work.disabled())
+	m.watchChange(t, i)
 	return nil
 }
 
@@ -403,6 +390,3 @@ func MdlRIUpdate(t *core.Thread, modelRI core.Handle) *core.Error {
 	}
 	return core.Fail(api, abi.ErrRTModelUpdateFailed, "modelRI", "model %d is being captured, or a change failed", m.id)
 }
-
-// has reports whether an event is known to the model. mu is held.
-func (m *Model) has(e *core.Event) bool { return slices.Contains(m.events, e) }

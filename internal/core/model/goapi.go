@@ -4,6 +4,7 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/core/transfer"
+	"ropeway/internal/driver"
 )
 
 // Functions for the Go API that C does not have.
@@ -39,21 +40,16 @@ func SetModelCopy(t *core.Thread, modelRI core.Handle, task int, dst, src core.A
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.runs.Load() > 0 || m.state != modelReady {
-		return core.Fail(
-			api,
-			abi.ErrRTModelUpdateFailed,
-			"modelRI",
-			"model %d has executions queued or running, or is not complete",
-			m.id,
-		)
-	}
-	if task < 0 || task >= len(m.tasks) || m.tasks[task].more != nil {
+	if m.state == modelReady && (task < 0 || task >= len(m.tasks) || m.tasks[task].work != nil) {
 		return core.Refused(api, "task", "task %d of model %d is no plain copy", task, m.id)
 	}
-	v := &m.tasks[task]
-	v.dst, v.src, v.n = dst, src, n
-	m.changed(t, int32(task))
+	if m.state != modelReady || m.parent != nil || !m.withdraw() {
+		return core.Fail(api, abi.ErrRTModelUpdateFailed, "modelRI",
+			"model %d has executions queued or running, or is not complete", m.id)
+	}
+	m.tasks[task].Segment = driver.Segment{Dst: dst, Src: src, N: n}
+	m.compiled.changes = append(m.compiled.changes, int32(task))
+	m.watchChange(t, int32(task))
 	m.recompile()
 	return nil
 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,36 +21,36 @@ func MdlRIExecuteAsync(t *core.Thread, modelRI, stream core.Handle) *core.Error 
 	if s == nil {
 		s = c.Default
 	}
-	if err := m.execute(api, t, c, s); err != nil || m.waitsOutside() {
+	p, err := m.execute(api, t, c, s)
+	if err != nil || t.Runtime.Blocking() && p.waitsOutside() {
 		return err
 	}
 	return s.WaitIfBlocking(api, t)
 }
 
-// waitsOutside reports whether an execution may wait for something that the program submits later: an event, a notify
-// or a value. Launch blocking does not wait for such a model.
-func (m *Model) waitsOutside() bool {
-	if !m.rt.Blocking() {
-		return false
+// execute queues an execution on a stream, if that is possible, and returns the plan.
+func (m *Model) execute(api string, t *core.Thread, c *core.Context, s *core.Stream) (*plan, *core.Error) {
+	p, refused := m.admit(api)
+	if p == nil && !m.built { // of a model that is built by hand, the stream is checked first
+		return nil, refused
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.ContainsFunc(m.tasks, func(k modelTask) bool {
-		return k.more != nil && k.more.kind != joinTask && k.more.op.Kind != driver.OpHostFunc && k.more.waits()
-	})
-}
-
-// execute queues an execution on a stream, if that is possible.
-func (m *Model) execute(api string, t *core.Thread, c *core.Context, s *core.Stream) *core.Error {
-	if err := m.executable(api); err != nil {
-		return err
+	_, err := c.On(api, s)
+	if err == nil {
+		err = refused
 	}
-	if err := m.ready(api, c, s); err != nil {
+	if err == nil {
+		err = p.live(api)
+	}
+	if err == nil {
+		err = s.Admit(api)
+	}
+	switch {
+	case err == nil:
+		p.launch(api, t, s)
+	case p != nil:
 		m.ends()
-		return err
 	}
-	m.launch(api, t, s)
-	return nil
+	return p, err
 }
 
 // launchable refuses streams on which the product cannot execute models.
@@ -69,93 +68,122 @@ func launchable(t *core.Thread, api string, s *core.Stream) *core.Error {
 	return nil
 }
 
-// ready refuses a stream that cannot execute the model, and a model that cannot be executed.
-func (m *Model) ready(api string, c *core.Context, s *core.Stream) *core.Error {
-	if _, err := c.On(api, s); err != nil {
-		return err
+// admit counts a queued execution and returns the plan. It refuses a model that is not complete.
+func (m *Model) admit(api string) (*plan, *core.Error) {
+	p := m.plan.Load()
+	if p != nil {
+		m.runs.Add(1) // before it looks again: from here on the model cannot be changed, see withdraw
+		if p = m.plan.Load(); p == nil {
+			m.ends()
+		}
 	}
-	if err := m.loaded(api); err != nil {
-		return err
+	if p == nil {
+		var err *core.Error
+		if p, err = m.admitOrdered(api); err != nil {
+			return nil, err
+		}
 	}
-	if err := m.there(api); err != nil {
-		return err
+	if n := len(p.streams); n > mostStreams && !m.built {
+		m.ends()
+		return nil, core.Fail(api, abi.ErrRTResourceAllocFail, "modelRI",
+			"model %d and its sub-models have %d streams, and an execution takes %d", m.id, n, mostStreams).
+			InCapture(m.id)
 	}
-	return s.Admit(api)
+	return p, nil
 }
 
-// executable refuses a model that is not complete, or else counts a queued execution.
-func (m *Model) executable(api string) *core.Error {
+// admitOrdered is admit, after or before a change in another thread, for a model without a plan at first sight.
+func (m *Model) admitOrdered(api string) (*plan, *core.Error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch m.state {
-	case modelBuilding:
-		m.runs.Add(1)
-		return nil // the stream is checked first
 	case modelReady:
-		if !m.built && m.plan.streams > mostStreams {
-			return core.Fail(api, abi.ErrRTResourceAllocFail, "modelRI",
-				"model %d and its sub-models have %d streams, and an execution takes %d", m.id, m.plan.streams,
-				mostStreams).InCapture(m.id)
+		m.runs.Add(1)
+		return m.plan.Load(), nil
+	case modelBuilding:
+		if !m.open.marked && needsMark(m.rt) {
+			return nil, m.noEnd(api)
 		}
-		m.runs.Add(1) // from here on the model cannot be changed
-		return nil
-	case modelOpen, modelInvalid:
-		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI", "model %d is being captured; end the capture first",
+		return nil, core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d is not complete; call aclmdlRIBuildEnd",
 			m.id)
+	case modelOpen, modelInvalid:
+		return nil, core.Fail(api, abi.ErrRTModelCaptured, "modelRI",
+			"model %d is being captured; end the capture first", m.id)
 	case modelLost:
-		return core.Fail(api, abi.ErrRTModelCaptured, "modelRI",
+		return nil, core.Fail(api, abi.ErrRTModelCaptured, "modelRI",
 			"the capture of model %d ended in an error; it can only be destroyed", m.id)
 	}
-	return core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d was changed %s", m.id, m.why)
+	return nil, core.Fail(api, abi.ErrRTModelExecute, "modelRI", "model %d was changed %s", m.id, m.why)
 }
 
 // mostStreams is the most streams of an executable model, with those of its sub-models.
 const mostStreams = 1024
 
 // launch queues an execution on a stream.
-func (m *Model) launch(api string, t *core.Thread, s *core.Stream) {
-	p := m.plan // lockcheck: a model that is ready keeps it
+func (p *plan) launch(api string, t *core.Thread, s *core.Stream) {
+	m := p.model
+	k := core.Task{Kind: observe.Model, About: uint64(m.id), Version: p.version, Outside: true}
 	if p.all != nil {
-		op := driver.Op{Kind: driver.OpProgram, Program: p.all.Program(), Done: m.ends}
-		if c, ok := op.Program.Single(); ok { // as fast as a single copy
-			op.Kind, op.Dst, op.Src, op.N = driver.OpCopy, c.Dst, c.Src, c.N
+		k.Op = driver.Op{Kind: driver.OpProgram, Program: p.all.Program(), Done: m.ends}
+		if c, ok := k.Op.Program.Single(); ok { // as fast as a single copy
+			k.Op.Kind, k.Op.Dst, k.Op.Src, k.Op.N = driver.OpCopy, c.Dst, c.Src, c.N
 		}
 		if m.rt.Checked() {
-			op.Tag = m.watchExecution(t, s)
+			k.Op.Tag = m.watchExecution(t, s)
 		}
-		m.put(api, t, s, op)
+		s.Put(api, t, k)
 		return
 	}
-	r := &run{m: m}
+	r := &run{plan: p}
 	r.self = r
 	dropped := s.Dropped()
 	tag := m.watchExecution(t, s)
-	r.times = m.timesOf(s, tag)
-	r.bound = m.bind(s, tag)
+	r.times = timesOf(m.rt, s, tag)
+	r.bound = p.bind(s, tag)
 	s.Part(tag, driver.Op{Kind: driver.OpHostFunc, Fn: func() { r.do(s, tag.Task, dropped) }})
-	for i, x := range m.externals { // lockcheck: a model that is ready keeps them
+	for i, x := range p.externals {
 		if x.record {
 			s.Part(tag, r.bound.ops[i]) // if the execution did not reach it
 		}
 	}
-	op := driver.Op{Kind: driver.OpCompute, Work: r.result, Done: m.ends, Tag: tag}
-	m.put(api, t, s, op)
-	m.publish(r.bound)
+	k.Op = driver.Op{Kind: driver.OpCompute, Work: r.result, Done: m.ends, Tag: tag}
+	s.Put(api, t, k)
+	for i, x := range p.externals {
+		if x.record { // it becomes the newest record of its event
+			x.event.Queued(r.bound.records[i])
+		}
+	}
 }
 
-// put queues an execution as a task of s (lockcheck: a model that is ready keeps its version).
-func (m *Model) put(api string, t *core.Thread, s *core.Stream, op driver.Op) {
-	s.Put(api, t, core.Task{Op: op, Kind: observe.Model, About: uint64(m.id), Version: m.version, Outside: true})
+// execution is the execution that uses the lanes of a model: one at a time.
+type execution struct {
+	turn    sync.Mutex       // held while lanes run
+	current *run             // guarded by Model.mu
+	late    *core.Stream     // guarded by Model.mu; stream on which aclmdlRIExecute timed out, or nil
+	retired []*driver.Launch // guarded by Model.mu; replaced kernels that the execution may use
+}
+
+// retire returns a former kernel of a task to its owner, once no execution uses it.
+func (m *Model) retire(l *driver.Launch) {
+	x := &m.running
+	m.mu.Lock()
+	if x.current != nil {
+		x.retired = append(x.retired, l)
+		l = nil
+	}
+	m.mu.Unlock()
+	if l != nil {
+		l.Return()
+	}
 }
 
 // run is one execution of a model with lanes. Its tasks go to the queues of the hidden streams, and the stream it was
 // launched on waits until these are empty.
 type run struct {
-	m       *Model
-	self    core.Execution
-	bound   bound   // immutable
-	times   *times  // immutable; nil without a tracer
-	lanes   []*lane // of the model and its sub-models; written before the run becomes the model's current one
+	plan    *plan          // immutable
+	self    core.Execution // immutable; the run
+	bound   bound          // immutable
+	times   *times         // immutable; nil without a tracer
 	stopped atomic.Bool
 	err     atomic.Pointer[error] // why it failed
 
@@ -165,18 +193,16 @@ type run struct {
 
 // do runs the model. Executions of one model run one after another, in the order in which their streams reach them.
 func (r *run) do(s *core.Stream, task uint32, dropped func() bool) {
-	m := r.m
-	m.running.Lock()
-	defer m.running.Unlock()
-	m.mu.Lock()
-	gone := m.gone
-	if !gone {
-		for _, each := range m.within() {
-			r.lanes = append(r.lanes, each.lanes...) // lockcheck: a model that is ready keeps them
+	m := r.plan.model
+	x := &m.running
+	x.turn.Lock()
+	defer x.turn.Unlock()
+	gone := false
+	core.Locked(&m.mu, func() {
+		if gone = m.gone; !gone {
+			x.current = r
 		}
-		m.current = r
-	}
-	m.mu.Unlock()
+	})
 	if gone {
 		r.fail(driver.ErrAborted)
 		return
@@ -188,11 +214,16 @@ func (r *run) do(s *core.Stream, task uint32, dropped func() bool) {
 	if dropped() {
 		r.Stop(driver.ErrAborted)
 	}
-	r.assign()
-	r.play(m, nil)
+	for _, c := range r.plan.conditions {
+		if err := c.write(c.value); err != nil {
+			r.Stop(modelFailure{err})
+			break
+		}
+	}
+	r.pass(r.plan, nil)
 	s.EndExecution(&r.self)
 	var retired []*driver.Launch
-	core.Locked(&m.mu, func() { m.current, retired, m.retired = nil, m.retired, nil })
+	core.Locked(&m.mu, func() { x.current, retired, x.retired = nil, x.retired, nil })
 	for _, l := range retired {
 		l.Return()
 	}
@@ -205,37 +236,47 @@ func (r *run) end() {
 	defer r.ending.Unlock()
 	r.over = true
 	if r.stopped.Load() {
-		for _, l := range r.lanes {
+		for _, l := range r.plan.streams {
 			l.own.Reopen()
 		}
 	}
 }
 
-// operation returns the operation of a task of m for an execution, and the order that it signals or waits for. It locks
-// m.mu for kernels, which a task group may change at any time.
-func (r *run) operation(m *Model, k *taskMore, round uint64) (driver.Op, *core.Order) {
-	switch k.kind {
-	case externalTask:
-		return r.bound.op(k.place), nil
-	case recordTask:
-		e := &k.record.gate
-		return driver.Op{Kind: driver.OpFunc, Fn: func() { e.set(round) }}, &k.record.order
-	case joinTask:
-		return driver.Op{Kind: driver.OpWaitCond, Gate: &edgeWait{&k.record.gate, round}}, &k.record.order
-	}
-	if k.typ == abi.ModelRiTaskKernel {
+// operation returns the operation of a task for an execution, and the order that it signals or waits for. It locks
+// Model.mu for kernels, which a task group may change at any time.
+func (p *pass) operation(w *work) (driver.Op, *core.Order) {
+	switch d := w.detail.(type) {
+	case *external:
+		return p.run.bound.op(d.place), nil
+	case record:
+		return driver.Op{Kind: driver.OpSet, Flag: p.flag(d.innerEvent)}, nil
+	case join:
+		return driver.Op{Kind: driver.OpAwait, Flag: p.flag(d.innerEvent)}, nil
+	case *kernel:
+		m := p.plan.model
 		m.mu.Lock()
 		defer m.mu.Unlock()
 	}
-	op := k.op
-	op.Done = nil
-	if g, ok := op.Gate.(interface{ Again() driver.Gate }); ok {
-		op.Gate = g.Again()
+	op := w.op
+	if g, ok := op.Gate.(interface{ Renew() driver.Gate }); ok {
+		op.Gate = g.Renew()
 	}
 	if op.Launch != nil {
 		op.Launch = op.Launch.Lend() // the model keeps it
 	}
-	return op, k.order
+	return op, w.order
+}
+
+// flag returns the flag of a record of an event, which the record sets once in a pass.
+func (p *pass) flag(of *innerEvent) driver.Flag {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.flags[of]
+	if f == nil {
+		f = p.plan.model.rt.Driver.NewFlag()
+		p.flags[of] = f
+	}
+	return f
 }
 
 // Stop ends the execution and drops the tasks that have not run.
@@ -249,7 +290,7 @@ func (r *run) Stop(why error) {
 	if r.over {
 		return
 	}
-	for _, l := range r.lanes {
+	for _, l := range r.plan.streams {
 		l.own.Shut() // also ends the wait for a function of a program's thread
 	}
 }
@@ -269,7 +310,7 @@ func (r *run) result() error {
 func (l *lane) TaskFailed(err error) {
 	m := l.model.root()
 	m.mu.Lock()
-	r := m.current
+	r := m.running.current
 	m.mu.Unlock()
 	if r != nil {
 		r.Stop(modelFailure{err})
@@ -316,8 +357,8 @@ func MdlRIAbort(t *core.Thread, modelRI core.Handle) *core.Error {
 		return err
 	}
 	m.mu.Lock()
-	r, late := m.current, m.late
-	m.late = nil
+	r, late := m.running.current, m.running.late
+	m.running.late = nil
 	m.mu.Unlock()
 	if r != nil {
 		r.Stop(modelAborted{})

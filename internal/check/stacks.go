@@ -1,50 +1,46 @@
-// Package stacks keeps the stacks of a program's calls, each once, and names their frames.
-package stacks
+package check
 
 import (
 	"runtime"
 	"strings"
 
+	"ropeway/internal/core"
 	"ropeway/internal/finding"
 	"ropeway/internal/observe"
 )
 
-// Deepest is the number of frames of a stack that are kept.
-const Deepest = 32
+// deepest is the number of frames of a stack that are kept.
+const deepest = 32
 
-// Stack is the place of a call.
-type Stack[T any] struct {
-	PCs   []uintptr
-	Named [][2]uint32 // frames of an interpreter: number of the name, line
-	InGo  bool        // a stack of a Go program
-	Of    T           // facts of the caller about the stack
+// stack is the place of a call, with the facts about calls from there.
+type stack struct {
+	pcs   []uintptr
+	named [][2]uint32 // frames of an interpreter: number of the name, line
+	inGo  bool        // a stack of a Go program
+	plain *site       // a call from here, without its arguments
+	asked bool        // drops is known
+	drops bool        // the code that calls from here return is dropped
 }
 
-// Table has every stack once. The zero value is empty.
-type Table[T any] struct {
-	known   map[uint64]*Stack[T]
+// stacks has every stack once. The zero value is empty.
+type stacks struct {
+	known   map[uint64]*stack
 	scratch struct {
-		pcs   [Deepest]uintptr
-		named [Deepest][2]uint32
+		pcs   [deepest]uintptr
+		named [deepest][2]uint32
 	}
 }
 
-// Caller walks the stack of a call.
-type Caller interface {
-	Stack(pcs []uintptr) int
-	Frames(named [][2]uint32) int
-}
-
-// By returns the stack of a call of C, or of an interpreter.
-func (t *Table[T]) By(by Caller) *Stack[T] {
+// by returns the stack of a call of C, or of an interpreter.
+func (t *stacks) by(by core.Caller) *stack {
 	pcs, named := t.scratch.pcs[:], t.scratch.named[:] // saves an allocation for each call
 	return t.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
 }
 
 // find returns the stack with these frames.
-func (t *Table[T]) find(pcs []uintptr, named [][2]uint32, inGo bool) *Stack[T] {
+func (t *stacks) find(pcs []uintptr, named [][2]uint32, inGo bool) *stack {
 	if t.known == nil {
-		t.known = map[uint64]*Stack[T]{}
+		t.known = map[uint64]*stack{}
 	}
 	if len(named) > 0 {
 		pcs = nil // frames inside the interpreter do not matter
@@ -53,7 +49,7 @@ func (t *Table[T]) find(pcs []uintptr, named [][2]uint32, inGo bool) *Stack[T] {
 	if s, ok := t.known[h]; ok {
 		return s
 	}
-	s := &Stack[T]{PCs: append([]uintptr(nil), pcs...), Named: append([][2]uint32(nil), named...), InGo: inGo}
+	s := &stack{pcs: append([]uintptr(nil), pcs...), named: append([][2]uint32(nil), named...), inGo: inGo}
 	t.known[h] = s
 	return s
 }
@@ -74,10 +70,10 @@ func hashOf(pcs []uintptr, named [][2]uint32) uint64 {
 	return h
 }
 
-// Here returns the stack of a call of a Go program that has reached this function's caller, and the method that the
+// here returns the stack of a call of a Go program that has reached this function's caller, and the method that the
 // program called.
-func (t *Table[T]) Here() (s *Stack[T], method string) {
-	var pcs [Deepest + 8]uintptr
+func (t *stacks) here() (s *stack, method string) {
+	var pcs [deepest + 8]uintptr
 	n := runtime.Callers(3, pcs[:])
 	frames := runtime.CallersFrames(pcs[:n])
 	first := 0
@@ -96,21 +92,21 @@ func (t *Table[T]) Here() (s *Stack[T], method string) {
 	return t.find(pcs[min(first, n):n], nil, true), method
 }
 
-// Frames returns the named frames of a stack. name, which may be nil, names an interpreter's frames, which replace the
+// frames returns the named frames of a stack. name, which may be nil, names an interpreter's frames, which replace the
 // C frames below them; symbols names C frames.
-func (s *Stack[T]) Frames(name func(uint32) (file, function string),
+func (s *stack) frames(name func(uint32) (file, function string),
 	symbols func(pc uintptr) []finding.Frame) (list []finding.Frame) {
 	switch {
 	case s == nil:
 		return nil
-	case len(s.Named) > 0 && name != nil:
-		for _, n := range s.Named {
+	case len(s.named) > 0 && name != nil:
+		for _, n := range s.named {
 			file, function := name(n[0])
 			list = append(list, finding.Frame{Function: function, File: file, Line: int(n[1])})
 		}
-	case s.InGo:
-		frames := runtime.CallersFrames(s.PCs)
-		for more := len(s.PCs) > 0; more; {
+	case s.inGo:
+		frames := runtime.CallersFrames(s.pcs)
+		for more := len(s.pcs) > 0; more; {
 			var f runtime.Frame
 			f, more = frames.Next()
 			if strings.HasPrefix(f.Function, "runtime.") || strings.HasPrefix(f.Function, "testing.") {
@@ -119,7 +115,7 @@ func (s *Stack[T]) Frames(name func(uint32) (file, function string),
 			list = append(list, finding.Frame{Function: f.Function, File: f.File, Line: f.Line, Address: uint64(f.PC)})
 		}
 	default:
-		for _, pc := range s.PCs {
+		for _, pc := range s.pcs {
 			list = append(list, symbols(pc)...)
 		}
 		list = finding.Trim(list)

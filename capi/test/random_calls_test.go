@@ -1,16 +1,19 @@
-package randprog
+package capitest
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
 
+	"ropeway/internal/randprog"
+	"ropeway/internal/testenv"
 	"ropeway/spec/table"
 )
 
-// left are functions that Calls leaves out: those that end the library, those that may wait for ever for what no call
-// does, jumps, which may loop for ever, and those that run code of their arguments.
+// left are functions that callProgram leaves out: they end the library, wait for what no other call does, jump, which
+// may loop for ever, or run code of their arguments.
 var left = map[string]bool{
 	"aclInit": true, "aclAppLog": true, "aclFinalize": true, "aclFinalizeReference": true,
 	"aclrtStreamWaitEvent": true, "aclrtValueWait": true, "aclrtCmoWaitBarrier": true, "aclrtTaskUpdateAsync": true,
@@ -27,12 +30,11 @@ func callable(f *table.Function) bool {
 	return f.Status == table.Core && !left[f.Name] && !strings.HasPrefix(f.Name, "aclrtAllocator")
 }
 
-// Calls returns a program of n calls of any functions by several threads, whose results do not matter. They use the
-// handles and the memory that other calls have made, at the same time and after their end, or anything else. Only a
-// crash or a hang is a fault.
-func Calls(seed uint64, t *table.Table, threads, n int) *Program {
+// callProgram returns a program of n calls of any functions by several threads. Its results do not matter: a crash or a
+// hang is a fault. Arguments are handles and memory of other calls, in use or freed, or any number.
+func callProgram(seed uint64, t *table.Table, threads, n int) *randprog.Program {
 	c := &caller{Rand: rand.New(rand.NewPCG(seed, 2)), table: t, slots: map[string]int{}}
-	c.p = &Program{Seed: seed, Devices: 2, Threads: threads, Slots: 1}
+	c.p = &randprog.Program{Seed: seed, Devices: 2, Threads: threads, Slots: 1}
 	c.p.Product = pick(c.Rand, []string{"A2", "A3", "950"})
 	var list []*table.Function
 	for _, f := range t.Functions {
@@ -74,14 +76,14 @@ const handles = 4
 
 type caller struct {
 	*rand.Rand
-	p     *Program
+	p     *randprog.Program
 	table *table.Table
 	slots map[string]int // first slot of each type of handles
 }
 
 func (c *caller) add(thread int, format string, args ...any) {
 	text := strings.TrimSpace(fmt.Sprintf(format, args...)) + " = *"
-	c.p.Lines = append(c.p.Lines, Line{Thread: thread, Text: text})
+	c.p.Lines = append(c.p.Lines, randprog.Line{Thread: thread, Text: text})
 }
 
 func (c *caller) isHandle(base string) bool {
@@ -168,4 +170,24 @@ func (c *caller) list() string {
 		}
 	}
 	return "[ " + strings.Join(words, " ") + " ]"
+}
+
+func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
+
+// TestCalls proves that random calls reach all functions that may be called at random.
+func TestCalls(t *testing.T) {
+	all, err := table.Load()
+	testenv.OK(t, err)
+	seen := map[string]bool{}
+	for seed := range uint64(20) {
+		for _, l := range callProgram(seed, all, 4, 1000).Lines {
+			name, _, _ := strings.Cut(l.Text, " ")
+			seen[name] = true
+		}
+	}
+	for _, f := range all.Functions {
+		if want := callable(f); want != seen[f.Name] {
+			t.Errorf("%s is called: %v", f.Name, !want)
+		}
+	}
 }
