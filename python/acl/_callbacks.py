@@ -1,18 +1,18 @@
 """Python functions that the runtime calls.
 
-One C function serves all launches: it gets a number and finds what to call under it. So a launch leaves nothing behind, and
-C never holds an address of something that Python may free.
+One C function serves all launches: it gets a number and looks up the function. So no launch leaks memory, and C never has
+an address of an object that Python may free.
 
-A launch into a stream that is captured runs at each execution of the model, and is forgotten when the model is destroyed.
+A launch on a stream that is being captured runs at each execution of the model, and is removed when the model is destroyed.
 
-Any other launch is forgotten when it has run. One that never will (its stream was aborted or destroyed, its thread unsubscribed) is
-forgotten when a later launch of the same stream runs, because a stream keeps the order; and, since a stream that is gone
-runs nothing more, by a look at the streams whenever the number of launches has doubled. A thread that the first launch
-starts does that.
+Any other launch is removed when it has run. A launch that will never run (its stream was aborted or destroyed, its thread
+unsubscribed) is removed when a later launch of the same stream runs, because a stream keeps the order. Launches of destroyed
+streams are removed by a check of all streams whenever the number of launches has doubled, in a thread that the first launch
+starts.
 
-When the interpreter ends, launched functions get a moment to run, also those of models that are queued. What is still there
-then is dropped together with its stream's other work, and the runtime calls no function of this module any more: nothing may
-call into an interpreter that is gone.
+When the interpreter ends, launched functions get a moment to run, including those of queued models. Then the remaining ones
+are dropped together with the other work of their streams, and the runtime stops calling functions of this module: it must
+not call into an interpreter that has ended.
 """
 
 import _thread
