@@ -153,7 +153,7 @@ type CoreWork struct {
 	Kernel     string // name of the kernel, which a task that executes a model does not have
 	Core       int
 	First      uint32 // its first block
-	Blocks     uint32 // how many
+	Blocks     uint32 // number of blocks
 	Start, End int64
 }
 

@@ -7,7 +7,7 @@
 // of each direction and the depth of each stream's queue.
 //
 // Requirements of readers of the format:
-//   - slices of a track nest or follow one another, so what overlaps goes to further tracks of the same name;
+//   - slices of a track nest or follow one another, so overlapping slices are put on further tracks of the same name;
 //   - numbers of threads are unique in the whole trace, and those of streams and engines are none of a real thread;
 //   - the end of an arrow belongs to the slice of its track at that time, so it is in it and not at its edge;
 //   - an arrow's end is not before its begin.
