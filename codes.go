@@ -98,6 +98,7 @@ const (
 	ErrRTAicpuException            Code = 507018 // AI CPU task failed.
 	ErrRTIpcError                  Code = 507022 // Inter-process communication failed.
 	ErrRTModelAbortNormal          Code = 507023 // The model was aborted on request.
+	ErrRTKernelDuplicate           Code = 507028 // Kernel registered twice.
 	ErrRTLabelContext              Code = 507031 // The label belongs to another context.
 	ErrRTDevSetupError             Code = 507033 // The device could not be brought up, or was never set.
 	ErrRTVectorCoreTimeout         Code = 507034 // Vector core task timed out.

@@ -19,7 +19,6 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
-	"ropeway/internal/core/memory"
 	"ropeway/internal/core/model"
 	"ropeway/internal/core/transfer"
 )
@@ -96,8 +95,7 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 		}
 	case C.ROPEWAY_KERNELS:
 		useKernels(a)
-	case C.ROPEWAY_SYMBOL, C.ROPEWAY_CLOSE_IMPORT, C.ROPEWAY_ENABLE_PEER, C.ROPEWAY_DISABLE_PEER,
-		C.ROPEWAY_FUNC_SYMBOL, C.ROPEWAY_VARIABLE, C.ROPEWAY_LOAD_FUNCTIONS:
+	case C.ROPEWAY_SYMBOL, C.ROPEWAY_LOAD_FUNCTIONS:
 		if t == nil {
 			return uint64(opening.code)
 		}
@@ -113,30 +111,15 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 
 // besides carries out functions for programs that are not in the table.
 func besides(function uint32, t *thread, a *slots) *core.Error {
-	switch function {
-	case C.ROPEWAY_CLOSE_IMPORT:
-		return memory.CloseImport(t.Thread, core.Addr(a[0]))
-	case C.ROPEWAY_ENABLE_PEER:
-		return memory.EnablePeer(t.Thread, uint32(a[0]), uint32(a[1]), uint32(a[2]))
-	case C.ROPEWAY_FUNC_SYMBOL:
-		return registerFuncSymbol(t, a)
-	case C.ROPEWAY_VARIABLE:
-		return registerVariable(t, a)
-	case C.ROPEWAY_LOAD_FUNCTIONS:
+	if function == C.ROPEWAY_LOAD_FUNCTIONS {
 		return loadFunctions(t, a)
-	case C.ROPEWAY_DISABLE_PEER:
-		return memory.DisablePeer(t.Thread, uint32(a[0]), uint32(a[1]))
 	}
 	return transfer.RegisterSymbol(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]))
 }
 
 // besideNames are the names of these functions.
 var besideNames = map[uint32]string{
-	C.ROPEWAY_SYMBOL: "ropewayRegisterSymbol", C.ROPEWAY_CLOSE_IMPORT: "rtIpcCloseMemory",
-	C.ROPEWAY_ENABLE_PEER:    "rtEnableP2P",
-	C.ROPEWAY_DISABLE_PEER:   "rtDisableP2P",
-	C.ROPEWAY_FUNC_SYMBOL:    "rtRegisterFuncSymbol",
-	C.ROPEWAY_VARIABLE:       "rtRegisterVariable",
+	C.ROPEWAY_SYMBOL:         "ropewayRegisterSymbol",
 	C.ROPEWAY_LOAD_FUNCTIONS: "ropeway_load_functions",
 }
 

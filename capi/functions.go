@@ -10,13 +10,14 @@ import (
 	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/model"
+	"ropeway/internal/core/older"
 	coreprocess "ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0xf2554938
+const fingerprint = 0x5151eb53
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -536,6 +537,62 @@ var functionNames = [...]string{
 	"acltdtCreateQueueRouteQueryInfo",
 	"acltdtDestroyQueueRouteQueryInfo",
 	"acltdtSetQueueRouteQueryInfo",
+	"rtSetDevice",
+	"rtGetDevice",
+	"rtDeviceReset",
+	"rtGetDeviceCount",
+	"rtGetDevicePhyIdByIndex",
+	"rtGetLogicDevIdByUserDevId",
+	"rtDeviceGetBareTgid",
+	"rtGetDeviceInfo",
+	"rtEnableP2P",
+	"rtDisableP2P",
+	"rtGetSocVersion",
+	"rtGetAiCoreCount",
+	"rtGetAiCpuCount",
+	"rtMalloc",
+	"rtFree",
+	"rtMallocHost",
+	"rtFreeHost",
+	"rtMemcpy",
+	"rtMemcpyAsync",
+	"rtMemcpyAsyncWithoutCheckKind",
+	"rtIpcSetMemoryName",
+	"rtIpcDestroyMemoryName",
+	"rtIpcOpenMemory",
+	"rtIpcCloseMemory",
+	"rtSetIpcMemPid",
+	"rtSetIpcMemorySuperPodPid",
+	"rtStreamCreate",
+	"rtStreamDestroy",
+	"rtStreamSynchronize",
+	"rtStreamGetSqid",
+	"rtStreamGetCqid",
+	"rtGetTaskIdAndStreamID",
+	"rtNotifyCreate",
+	"rtNotifyDestroy",
+	"rtNotifyRecord",
+	"rtNotifyWait",
+	"rtNotifyGetAddrOffset",
+	"rtGetC2cCtrlAddr",
+	"rtDevBinaryRegister",
+	"rtRegisterAllKernel",
+	"rtDevBinaryUnRegister",
+	"rtFunctionRegister",
+	"rtKernelLaunch",
+	"rtKernelLaunchWithFlagV2",
+	"rtKernelLaunchWithHandleV2",
+	"rtsLaunchCpuKernel",
+	"rtAicpuKernelLaunchExWithArgs",
+	"rtRegisterFuncSymbol",
+	"rtRegisterVariable",
+	"rtGeneralCtrl",
+	"MsprofReportApi",
+	"MsprofReportCompactInfo",
+	"MsprofReportAdditionalInfo",
+	"MsprofSysCycleTime",
+	"MsprofSetDeviceIdByGeModelIdx",
+	"MsprofUnsetDeviceIdByGeModelIdx",
 }
 
 // returnsCode reports which functions return an aclError.
@@ -1005,6 +1062,56 @@ var returnsCode = [len(functionNames)]bool{
 	511: true,
 	514: true,
 	515: true,
+	516: true,
+	517: true,
+	518: true,
+	519: true,
+	520: true,
+	521: true,
+	522: true,
+	523: true,
+	524: true,
+	525: true,
+	526: true,
+	527: true,
+	528: true,
+	529: true,
+	530: true,
+	531: true,
+	532: true,
+	533: true,
+	534: true,
+	535: true,
+	536: true,
+	537: true,
+	538: true,
+	539: true,
+	540: true,
+	541: true,
+	542: true,
+	543: true,
+	544: true,
+	545: true,
+	546: true,
+	547: true,
+	548: true,
+	549: true,
+	550: true,
+	551: true,
+	552: true,
+	553: true,
+	554: true,
+	555: true,
+	556: true,
+	557: true,
+	558: true,
+	559: true,
+	560: true,
+	561: true,
+	562: true,
+	563: true,
+	564: true,
+	565: true,
 }
 
 // functions carry calls out, by their numbers; nil where a function is not built yet.
@@ -1400,6 +1507,54 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	429: aclprofSetStampTraceMessage,
 	430: aclprofMark,
 	431: aclprofMarkEx,
+	516: rtSetDevice,
+	517: rtGetDevice,
+	518: rtDeviceReset,
+	519: rtGetDeviceCount,
+	520: rtGetDevicePhyIdByIndex,
+	521: rtGetLogicDevIdByUserDevId,
+	522: rtDeviceGetBareTgid,
+	523: rtGetDeviceInfo,
+	524: rtEnableP2P,
+	525: rtDisableP2P,
+	526: rtGetSocVersion,
+	527: rtGetAiCoreCount,
+	528: rtGetAiCpuCount,
+	529: rtMalloc,
+	530: rtFree,
+	531: rtMallocHost,
+	532: rtFreeHost,
+	533: rtMemcpy,
+	534: rtMemcpyAsync,
+	535: rtMemcpyAsyncWithoutCheckKind,
+	536: rtIpcSetMemoryName,
+	537: rtIpcDestroyMemoryName,
+	538: rtIpcOpenMemory,
+	539: rtIpcCloseMemory,
+	540: rtSetIpcMemPid,
+	541: rtSetIpcMemorySuperPodPid,
+	542: rtStreamCreate,
+	543: rtStreamDestroy,
+	544: rtStreamSynchronize,
+	545: rtStreamGetSqid,
+	546: rtStreamGetCqid,
+	547: rtGetTaskIdAndStreamID,
+	548: rtNotifyCreate,
+	549: rtNotifyDestroy,
+	550: rtNotifyRecord,
+	551: rtNotifyWait,
+	552: rtNotifyGetAddrOffset,
+	553: rtGetC2cCtrlAddr,
+	554: rtDevBinaryRegister,
+	555: rtRegisterAllKernel,
+	556: rtDevBinaryUnRegister,
+	557: rtFunctionRegister,
+	558: rtKernelLaunch,
+	559: rtKernelLaunchWithFlagV2,
+	560: rtKernelLaunchWithHandleV2,
+	561: rtsLaunchCpuKernel,
+	563: rtRegisterFuncSymbol,
+	564: rtRegisterVariable,
 }
 
 func aclrtMemcpy(t *thread, a *slots) uint64 {
@@ -2966,4 +3121,196 @@ func aclprofMark(t *thread, a *slots) uint64 {
 
 func aclprofMarkEx(t *thread, a *slots) uint64 {
 	return uint64(t.Done(coreprocess.ProfMarkEx(t.Thread, pointer[byte](a[0]), a[1], core.Handle(a[2]))))
+}
+
+func rtSetDevice(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.SetDevice(t.Thread, int32(a[0]))))
+}
+
+func rtGetDevice(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDevice(t.Thread, pointer[int32](a[0]))))
+}
+
+func rtDeviceReset(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.DeviceReset(t.Thread, int32(a[0]))))
+}
+
+func rtGetDeviceCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDeviceCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func rtGetDevicePhyIdByIndex(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDevicePhyIdByIndex(t.Thread, int32(a[0]), pointer[int32](a[1]))))
+}
+
+func rtGetLogicDevIdByUserDevId(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetLogicDevIdByUserDevId(t.Thread, int32(a[0]), pointer[int32](a[1]))))
+}
+
+func rtDeviceGetBareTgid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.DeviceGetBareTgid(t.Thread, pointer[int32](a[0]))))
+}
+
+func rtGetDeviceInfo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetDeviceInfo(t.Thread, uint32(a[0]), int32(a[1]), int32(a[2]), pointer[int64](a[3]))))
+}
+
+func rtEnableP2P(t *thread, a *slots) uint64 {
+	return uint64(t.Done(memory.EnableP2P(t.Thread, uint32(a[0]), uint32(a[1]), uint32(a[2]))))
+}
+
+func rtDisableP2P(t *thread, a *slots) uint64 {
+	return uint64(t.Done(memory.DisableP2P(t.Thread, uint32(a[0]), uint32(a[1]))))
+}
+
+func rtGetSocVersion(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetSocVersion(t.Thread, pointer[byte](a[0]), uint32(a[1]))))
+}
+
+func rtGetAiCoreCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetAiCoreCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func rtGetAiCpuCount(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetAiCpuCount(t.Thread, pointer[uint32](a[0]))))
+}
+
+func rtMalloc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.Malloc(t.Thread, pointer[core.Addr](a[0]), a[1], uint32(a[2]), uint16(a[3]))))
+}
+
+func rtFree(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.Free(t.Thread, core.Addr(a[0]))))
+}
+
+func rtMallocHost(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.MallocHost(t.Thread, pointer[core.Addr](a[0]), a[1], uint16(a[2]))))
+}
+
+func rtFreeHost(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.FreeHost(t.Thread, core.Addr(a[0]))))
+}
+
+func rtMemcpy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.Memcpy(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]))))
+}
+
+func rtMemcpyAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.MemcpyAsync(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]), core.Handle(a[5]))))
+}
+
+func rtMemcpyAsyncWithoutCheckKind(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.MemcpyAsyncWithoutCheckKind(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]), core.Handle(a[5]))))
+}
+
+func rtIpcSetMemoryName(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.IpcSetMemoryName(t.Thread, core.Addr(a[0]), a[1], pointer[byte](a[2]), a[3])))
+}
+
+func rtIpcDestroyMemoryName(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.IpcDestroyMemoryName(t.Thread, pointer[byte](a[0]))))
+}
+
+func rtIpcOpenMemory(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.IpcOpenMemory(t.Thread, pointer[core.Addr](a[0]), pointer[byte](a[1]))))
+}
+
+func rtIpcCloseMemory(t *thread, a *slots) uint64 {
+	return uint64(t.Done(memory.IpcCloseMemory(t.Thread, core.Addr(a[0]))))
+}
+
+func rtSetIpcMemPid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.SetIpcMemPid(t.Thread, pointer[byte](a[0]), pointer[int32](a[1]), a[2])))
+}
+
+func rtSetIpcMemorySuperPodPid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.SetIpcMemorySuperPodPid(t.Thread, pointer[byte](a[0]), uint32(a[1]), core.Addr(a[2]), int32(a[3]))))
+}
+
+func rtStreamCreate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamCreate(t.Thread, pointer[core.Handle](a[0]), int32(a[1]))))
+}
+
+func rtStreamDestroy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamDestroy(t.Thread, core.Handle(a[0]))))
+}
+
+func rtStreamSynchronize(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamSynchronize(t.Thread, core.Handle(a[0]))))
+}
+
+func rtStreamGetSqid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamGetSqid(t.Thread, core.Handle(a[0]), pointer[int32](a[1]))))
+}
+
+func rtStreamGetCqid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.StreamGetCqid(t.Thread, core.Handle(a[0]), pointer[int32](a[1]), pointer[int32](a[2]))))
+}
+
+func rtGetTaskIdAndStreamID(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.GetTaskIdAndStreamID(pointer[uint32](a[0]), pointer[uint32](a[1]))))
+}
+
+func rtNotifyCreate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyCreate(t.Thread, int32(a[0]), pointer[core.Handle](a[1]))))
+}
+
+func rtNotifyDestroy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyDestroy(t.Thread, core.Handle(a[0]))))
+}
+
+func rtNotifyRecord(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyRecord(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func rtNotifyWait(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.NotifyWait(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func rtNotifyGetAddrOffset(t *thread, a *slots) uint64 {
+	return uint64(t.Done(signal.NotifyGetAddrOffset(t.Thread, core.Handle(a[0]), pointer[uint64](a[1]))))
+}
+
+func rtGetC2cCtrlAddr(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.GetC2cCtrlAddr(t.Thread, pointer[core.Addr](a[0]), pointer[uint32](a[1]))))
+}
+
+func rtDevBinaryRegister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.DevBinaryRegister(t.Thread, pointer[abi.DevBinary](a[0]), pointer[core.Handle](a[1]))))
+}
+
+func rtRegisterAllKernel(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RegisterAllKernel(t.Thread, pointer[abi.DevBinary](a[0]), pointer[core.Handle](a[1]))))
+}
+
+func rtDevBinaryUnRegister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(older.DevBinaryUnRegister(t.Thread, core.Handle(a[0]))))
+}
+
+func rtFunctionRegister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.FunctionRegister(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), pointer[byte](a[3]), uint32(a[4]))))
+}
+
+func rtKernelLaunch(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelLaunch(t.Thread, core.Addr(a[0]), uint32(a[1]), core.Addr(a[2]), uint32(a[3]), core.Addr(a[4]), core.Handle(a[5]))))
+}
+
+func rtKernelLaunchWithFlagV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelLaunchWithFlagV2(t.Thread, core.Addr(a[0]), uint32(a[1]), pointer[abi.ArgsEx](a[2]), core.Addr(a[3]), core.Handle(a[4]), uint32(a[5]), pointer[abi.TaskCfgInfo](a[6]))))
+}
+
+func rtKernelLaunchWithHandleV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.KernelLaunchWithHandleV2(t.Thread, core.Handle(a[0]), a[1], uint32(a[2]), pointer[abi.ArgsEx](a[3]), core.Addr(a[4]), core.Handle(a[5]), pointer[abi.TaskCfgInfo](a[6]))))
+}
+
+func rtsLaunchCpuKernel(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RtsLaunchCpuKernel(t.Thread, core.Handle(a[0]), uint32(a[1]), core.Handle(a[2]), pointer[abi.LaunchKernelCfg](a[3]), pointer[abi.CpuKernelArgs](a[4]))))
+}
+
+func rtRegisterFuncSymbol(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RegisterFuncSymbol(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), core.Addr(a[3]))))
+}
+
+func rtRegisterVariable(t *thread, a *slots) uint64 {
+	return uint64(t.Done(launch.RegisterVariable(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), a[3], uint32(a[4]), core.Addr(a[5]))))
 }

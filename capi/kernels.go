@@ -75,16 +75,6 @@ func callBlock(f function, b *kernel.Block) error {
 	return fmt.Errorf("the function returned %d", r)
 }
 
-// registerFuncSymbol is rtRegisterFuncSymbol.
-func registerFuncSymbol(t *thread, a *slots) *core.Error {
-	return launch.RegisterFuncSymbol(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]))
-}
-
-// registerVariable is rtRegisterVariable.
-func registerVariable(t *thread, a *slots) *core.Error {
-	return launch.RegisterVariable(t.Thread, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), a[3])
-}
-
 // loadFunctions is ropeway_load_functions.
 func loadFunctions(t *thread, a *slots) *core.Error {
 	const api = "ropeway_load_functions"

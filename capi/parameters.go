@@ -1040,6 +1040,118 @@ var parameters = [len(functionNames)][]parameter{
 	{{"info", asAddress}},
 	// acltdtSetQueueRouteQueryInfo
 	{{"param", asAddress}, {"type", asEnum[abi.TdtQueueRouteQueryInfoParamType]}, {"len", asNumber}, {"value", asAddress}},
+	// rtSetDevice
+	{{"devId", asSigned}},
+	// rtGetDevice
+	{{"devId", asAddress}},
+	// rtDeviceReset
+	{{"devId", asSigned}},
+	// rtGetDeviceCount
+	{{"cnt", asAddress}},
+	// rtGetDevicePhyIdByIndex
+	{{"devIndex", asNumber}, {"phyId", asAddress}},
+	// rtGetLogicDevIdByUserDevId
+	{{"userDevId", asSigned}, {"logicDevId", asAddress}},
+	// rtDeviceGetBareTgid
+	{{"pid", asAddress}},
+	// rtGetDeviceInfo
+	{{"deviceId", asNumber}, {"moduleType", asSigned}, {"infoType", asSigned}, {"val", asAddress}},
+	// rtEnableP2P
+	{{"devIdDes", asNumber}, {"phyIdSrc", asNumber}, {"flag", asNumber}},
+	// rtDisableP2P
+	{{"devIdDes", asNumber}, {"phyIdSrc", asNumber}},
+	// rtGetSocVersion
+	{{"ver", asAddress}, {"maxLen", asNumber}},
+	// rtGetAiCoreCount
+	{{"aiCoreCnt", asAddress}},
+	// rtGetAiCpuCount
+	{{"aiCpuCnt", asAddress}},
+	// rtMalloc
+	{{"devPtr", asAddress}, {"size", asNumber}, {"type", asSigned}, {"moduleId", asNumber}},
+	// rtFree
+	{{"devPtr", asAddress}},
+	// rtMallocHost
+	{{"hostPtr", asAddress}, {"size", asNumber}, {"moduleId", asNumber}},
+	// rtFreeHost
+	{{"hostPtr", asAddress}},
+	// rtMemcpy
+	{{"dst", asAddress}, {"destMax", asNumber}, {"src", asAddress}, {"cnt", asNumber}, {"kind", asEnum[abi.RTMemcpyKind]}},
+	// rtMemcpyAsync
+	{{"dst", asAddress}, {"destMax", asNumber}, {"src", asAddress}, {"cnt", asNumber}, {"kind", asEnum[abi.RTMemcpyKind]}, {"stream", asAddress}},
+	// rtMemcpyAsyncWithoutCheckKind
+	{{"dst", asAddress}, {"destMax", asNumber}, {"src", asAddress}, {"cnt", asNumber}, {"kind", asSigned}, {"stream", asAddress}},
+	// rtIpcSetMemoryName
+	{{"ptr", asAddress}, {"byteCount", asNumber}, {"name", asAddress}, {"len", asNumber}},
+	// rtIpcDestroyMemoryName
+	{{"name", asAddress}},
+	// rtIpcOpenMemory
+	{{"ptr", asAddress}, {"name", asAddress}},
+	// rtIpcCloseMemory
+	{{"ptr", asAddress}},
+	// rtSetIpcMemPid
+	{{"name", asAddress}, {"pid", asAddress}, {"num", asSigned}},
+	// rtSetIpcMemorySuperPodPid
+	{{"name", asAddress}, {"sdid", asNumber}, {"pid", asAddress}, {"num", asSigned}},
+	// rtStreamCreate
+	{{"stream", asAddress}, {"priority", asSigned}},
+	// rtStreamDestroy
+	{{"stream", asAddress}},
+	// rtStreamSynchronize
+	{{"stream", asAddress}},
+	// rtStreamGetSqid
+	{{"stream", asAddress}, {"sqId", asAddress}},
+	// rtStreamGetCqid
+	{{"stream", asAddress}, {"cqId", asAddress}, {"logicCqId", asAddress}},
+	// rtGetTaskIdAndStreamID
+	{{"taskId", asAddress}, {"streamId", asAddress}},
+	// rtNotifyCreate
+	{{"deviceId", asSigned}, {"notify", asAddress}},
+	// rtNotifyDestroy
+	{{"notify", asAddress}},
+	// rtNotifyRecord
+	{{"notify", asAddress}, {"stream", asAddress}},
+	// rtNotifyWait
+	{{"notify", asAddress}, {"stream", asAddress}},
+	// rtNotifyGetAddrOffset
+	{{"notify", asAddress}, {"devAddrOffset", asAddress}},
+	// rtGetC2cCtrlAddr
+	{{"addr", asAddress}, {"len", asAddress}},
+	// rtDevBinaryRegister
+	{{"bin", asAddress}, {"hdl", asAddress}},
+	// rtRegisterAllKernel
+	{{"bin", asAddress}, {"hdl", asAddress}},
+	// rtDevBinaryUnRegister
+	{{"hdl", asAddress}},
+	// rtFunctionRegister
+	{{"binHandle", asAddress}, {"stubFunc", asAddress}, {"stubName", asAddress}, {"kernelInfoExt", asAddress}, {"funcMode", asNumber}},
+	// rtKernelLaunch
+	{{"stubFunc", asAddress}, {"numBlocks", asNumber}, {"args", asAddress}, {"argsSize", asNumber}, {"smDesc", asAddress}, {"stream", asAddress}},
+	// rtKernelLaunchWithFlagV2
+	{{"stubFunc", asAddress}, {"numBlocks", asNumber}, {"argsInfo", asAddress}, {"smDesc", asAddress}, {"stream", asAddress}, {"flags", asNumber}, {"cfgInfo", asAddress}},
+	// rtKernelLaunchWithHandleV2
+	{{"hdl", asAddress}, {"tilingKey", asNumber}, {"numBlocks", asNumber}, {"argsInfo", asAddress}, {"smDesc", asAddress}, {"stream", asAddress}, {"cfgInfo", asAddress}},
+	// rtsLaunchCpuKernel
+	{{"funcHandle", asAddress}, {"numBlocks", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"argsInfo", asAddress}},
+	// rtAicpuKernelLaunchExWithArgs
+	{{"kernelType", asNumber}, {"opName", asAddress}, {"numBlocks", asNumber}, {"argsInfo", asAddress}, {"smDesc", asAddress}, {"stream", asAddress}, {"flags", asNumber}},
+	// rtRegisterFuncSymbol
+	{{"binHandle", asAddress}, {"symbol", asAddress}, {"kernelName", asAddress}, {"reserve", asAddress}},
+	// rtRegisterVariable
+	{{"binHandle", asAddress}, {"hostVar", asAddress}, {"deviceVarName", asAddress}, {"size", asNumber}, {"flags", asNumber}, {"reserve", asAddress}},
+	// rtGeneralCtrl
+	{{"ctrl", asAddress}, {"num", asNumber}, {"type", asNumber}},
+	// MsprofReportApi
+	{{"nonPersistantFlag", asNumber}, {"api", asAddress}},
+	// MsprofReportCompactInfo
+	{{"nonPersistantFlag", asNumber}, {"data", asAddress}, {"length", asNumber}},
+	// MsprofReportAdditionalInfo
+	{{"nonPersistantFlag", asNumber}, {"data", asAddress}, {"length", asNumber}},
+	// MsprofSysCycleTime
+	{},
+	// MsprofSetDeviceIdByGeModelIdx
+	{{"geModelIdx", asNumber}, {"deviceId", asNumber}},
+	// MsprofUnsetDeviceIdByGeModelIdx
+	{{"geModelIdx", asNumber}, {"deviceId", asNumber}},
 }
 
 // pythonArguments are the arguments of the Python forms, by the number of the function.
@@ -1388,6 +1500,7 @@ var pythonArguments = [len(functionNames)][]pythonArgument{
 	378: {},                                                                                                                                                                                                                     // acl.rt.create_group_info
 	379: {{"group_info", 0}},                                                                                                                                                                                                    // acl.rt.destroy_group_info
 	380: {{"group_info", 0}},                                                                                                                                                                                                    // acl.rt.get_all_group_info
+	381: {{"group_info", 0}, {"group_id", -1}, {"attr", 2}},                                                                                                                                                                     // acl.rt.get_group_info_detail
 	382: {{"src", 0}, {"size", 1}, {"cmo_type", 2}, {"stream", 3}},                                                                                                                                                              // acl.rt.cmo_async
 	385: {},                                                                                                                                                                                                                     // acl.rt.cmo_get_desc_size
 	386: {{"cmo_desc", 0}, {"src", 1}, {"size", 2}},                                                                                                                                                                             // acl.rt.cmo_set_desc

@@ -58,20 +58,10 @@ enum {
 	 * thread enters. */
 	ROPEWAY_KERNELS,
 
-	/* Functions for programs besides the API, ROPEWAY_SYMBOL to ROPEWAY_LOAD_FUNCTIONS. */
+	/* Functions for programs besides the API, ROPEWAY_SYMBOL and ROPEWAY_LOAD_FUNCTIONS. */
 
 	/* (symbol, size, initial value) -> aclError. ropewayRegisterSymbol: see ropeway/symbol.h. */
 	ROPEWAY_SYMBOL,
-	/* (address) -> aclError. rtIpcCloseMemory. */
-	ROPEWAY_CLOSE_IMPORT,
-	/* (device, physical number of the peer, flag) -> aclError. rtEnableP2P. */
-	ROPEWAY_ENABLE_PEER,
-	/* (device, physical number of the peer) -> aclError. rtDisableP2P. */
-	ROPEWAY_DISABLE_PEER,
-	/* (binary, symbol, kernel name, reserved) -> aclError. rtRegisterFuncSymbol. */
-	ROPEWAY_FUNC_SYMBOL,
-	/* (binary, host variable, name, size, flags, reserved) -> aclError. rtRegisterVariable. */
-	ROPEWAY_VARIABLE,
 	/* (const ropeway_function *, count, handle of the binary) -> aclError. ropeway_load_functions: see ropeway/kernel.h. */
 	ROPEWAY_LOAD_FUNCTIONS,
 

@@ -11,6 +11,14 @@
 #include "acl/acl_dump.h"
 #include "acl/acl_tdt.h"
 #include "acl/acl_tdt_queue.h"
+#include "runtime/dev.h"
+#include "runtime/config.h"
+#include "runtime/mem.h"
+#include "runtime/stream.h"
+#include "runtime/base.h"
+#include "runtime/event.h"
+#include "runtime/kernel.h"
+#include "profiling/aprof_pub.h"
 
 INLINE aclError do_aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind)
 {
@@ -6881,6 +6889,341 @@ EXPORT aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo* param, a
 {
 	uint64_t a[] = {(uintptr_t)param, (uint64_t)type, (uint64_t)len, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_acltdtSetQueueRouteQueryInfo, a);
+}
+
+EXPORT rtError_t rtSetDevice(int32_t devId)
+{
+	uint64_t a[] = {(uint64_t)devId};
+	return (rtError_t)call_setup(ROPEWAY_rtSetDevice, a);
+}
+
+EXPORT rtError_t rtGetDevice(int32_t* devId)
+{
+	uint64_t a[] = {(uintptr_t)devId};
+	return (rtError_t)call(ROPEWAY_rtGetDevice, a);
+}
+
+EXPORT rtError_t rtDeviceReset(int32_t devId)
+{
+	uint64_t a[] = {(uint64_t)devId};
+	return (rtError_t)call(ROPEWAY_rtDeviceReset, a);
+}
+
+EXPORT rtError_t rtGetDeviceCount(int32_t* cnt)
+{
+	uint64_t a[] = {(uintptr_t)cnt};
+	return (rtError_t)call(ROPEWAY_rtGetDeviceCount, a);
+}
+
+EXPORT rtError_t rtGetDevicePhyIdByIndex(uint32_t devIndex, uint32_t* phyId)
+{
+	uint64_t a[] = {(uint64_t)devIndex, (uintptr_t)phyId};
+	return (rtError_t)call(ROPEWAY_rtGetDevicePhyIdByIndex, a);
+}
+
+EXPORT rtError_t rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t* logicDevId)
+{
+	uint64_t a[] = {(uint64_t)userDevId, (uintptr_t)logicDevId};
+	return (rtError_t)call(ROPEWAY_rtGetLogicDevIdByUserDevId, a);
+}
+
+EXPORT rtError_t rtDeviceGetBareTgid(uint32_t* pid)
+{
+	uint64_t a[] = {(uintptr_t)pid};
+	return (rtError_t)call(ROPEWAY_rtDeviceGetBareTgid, a);
+}
+
+EXPORT rtError_t rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType, int64_t* val)
+{
+	uint64_t a[] = {(uint64_t)deviceId, (uint64_t)moduleType, (uint64_t)infoType, (uintptr_t)val};
+	return (rtError_t)call(ROPEWAY_rtGetDeviceInfo, a);
+}
+
+EXPORT rtError_t rtEnableP2P(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t flag)
+{
+	uint64_t a[] = {(uint64_t)devIdDes, (uint64_t)phyIdSrc, (uint64_t)flag};
+	return (rtError_t)call(ROPEWAY_rtEnableP2P, a);
+}
+
+EXPORT rtError_t rtDisableP2P(uint32_t devIdDes, uint32_t phyIdSrc)
+{
+	uint64_t a[] = {(uint64_t)devIdDes, (uint64_t)phyIdSrc};
+	return (rtError_t)call(ROPEWAY_rtDisableP2P, a);
+}
+
+EXPORT rtError_t rtGetSocVersion(char* ver, uint32_t maxLen)
+{
+	uint64_t a[] = {(uintptr_t)ver, (uint64_t)maxLen};
+	return (rtError_t)call(ROPEWAY_rtGetSocVersion, a);
+}
+
+EXPORT rtError_t rtGetAiCoreCount(uint32_t* aiCoreCnt)
+{
+	uint64_t a[] = {(uintptr_t)aiCoreCnt};
+	return (rtError_t)call(ROPEWAY_rtGetAiCoreCount, a);
+}
+
+EXPORT rtError_t rtGetAiCpuCount(uint32_t* aiCpuCnt)
+{
+	uint64_t a[] = {(uintptr_t)aiCpuCnt};
+	return (rtError_t)call(ROPEWAY_rtGetAiCpuCount, a);
+}
+
+EXPORT rtError_t rtMalloc(void** devPtr, uint64_t size, rtMemType_t type, const uint16_t moduleId)
+{
+	uint64_t a[] = {(uintptr_t)devPtr, (uint64_t)size, (uint64_t)type, (uint64_t)moduleId};
+	return (rtError_t)call(ROPEWAY_rtMalloc, a);
+}
+
+EXPORT rtError_t rtFree(void* devPtr)
+{
+	uint64_t a[] = {(uintptr_t)devPtr};
+	return (rtError_t)call(ROPEWAY_rtFree, a);
+}
+
+EXPORT rtError_t rtMallocHost(void** hostPtr, uint64_t size, const uint16_t moduleId)
+{
+	uint64_t a[] = {(uintptr_t)hostPtr, (uint64_t)size, (uint64_t)moduleId};
+	return (rtError_t)call(ROPEWAY_rtMallocHost, a);
+}
+
+EXPORT rtError_t rtFreeHost(void* hostPtr)
+{
+	uint64_t a[] = {(uintptr_t)hostPtr};
+	return (rtError_t)call(ROPEWAY_rtFreeHost, a);
+}
+
+EXPORT rtError_t rtMemcpy(void* dst, uint64_t destMax, const void* src, uint64_t cnt, rtMemcpyKind_t kind)
+{
+	uint64_t a[] = {(uintptr_t)dst, (uint64_t)destMax, (uintptr_t)src, (uint64_t)cnt, (uint64_t)kind};
+	return (rtError_t)call(ROPEWAY_rtMemcpy, a);
+}
+
+EXPORT rtError_t rtMemcpyAsync(void* dst, uint64_t destMax, const void* src, uint64_t cnt, rtMemcpyKind_t kind, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)dst, (uint64_t)destMax, (uintptr_t)src, (uint64_t)cnt, (uint64_t)kind, (uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtMemcpyAsync, a);
+}
+
+EXPORT rtError_t rtMemcpyAsyncWithoutCheckKind(void* dst, uint64_t destMax, const void* src, uint64_t cnt, int32_t kind, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)dst, (uint64_t)destMax, (uintptr_t)src, (uint64_t)cnt, (uint64_t)kind, (uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtMemcpyAsyncWithoutCheckKind, a);
+}
+
+EXPORT rtError_t rtIpcSetMemoryName(const void* ptr, uint64_t byteCount, char* name, uint32_t len)
+{
+	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)byteCount, (uintptr_t)name, (uint64_t)len};
+	return (rtError_t)call(ROPEWAY_rtIpcSetMemoryName, a);
+}
+
+EXPORT rtError_t rtIpcDestroyMemoryName(const char* name)
+{
+	uint64_t a[] = {(uintptr_t)name};
+	return (rtError_t)call(ROPEWAY_rtIpcDestroyMemoryName, a);
+}
+
+EXPORT rtError_t rtIpcOpenMemory(void** ptr, const char* name)
+{
+	uint64_t a[] = {(uintptr_t)ptr, (uintptr_t)name};
+	return (rtError_t)call(ROPEWAY_rtIpcOpenMemory, a);
+}
+
+EXPORT rtError_t rtIpcCloseMemory(const void* ptr)
+{
+	uint64_t a[] = {(uintptr_t)ptr};
+	return (rtError_t)call(ROPEWAY_rtIpcCloseMemory, a);
+}
+
+EXPORT rtError_t rtSetIpcMemPid(const char* name, int32_t* pid, int32_t num)
+{
+	uint64_t a[] = {(uintptr_t)name, (uintptr_t)pid, (uint64_t)num};
+	return (rtError_t)call(ROPEWAY_rtSetIpcMemPid, a);
+}
+
+EXPORT rtError_t rtSetIpcMemorySuperPodPid(const char* name, uint32_t sdid, int32_t* pid, int32_t num)
+{
+	uint64_t a[] = {(uintptr_t)name, (uint64_t)sdid, (uintptr_t)pid, (uint64_t)num};
+	return (rtError_t)call(ROPEWAY_rtSetIpcMemorySuperPodPid, a);
+}
+
+EXPORT rtError_t rtStreamCreate(aclrtStream* stream, int32_t priority)
+{
+	uint64_t a[] = {(uintptr_t)stream, (uint64_t)priority};
+	return (rtError_t)call(ROPEWAY_rtStreamCreate, a);
+}
+
+EXPORT rtError_t rtStreamDestroy(aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtStreamDestroy, a);
+}
+
+EXPORT rtError_t rtStreamSynchronize(aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtStreamSynchronize, a);
+}
+
+EXPORT rtError_t rtStreamGetSqid(aclrtStream stream, uint32_t* sqId)
+{
+	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)sqId};
+	return (rtError_t)call(ROPEWAY_rtStreamGetSqid, a);
+}
+
+EXPORT rtError_t rtStreamGetCqid(aclrtStream stream, uint32_t* cqId, uint32_t* logicCqId)
+{
+	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)cqId, (uintptr_t)logicCqId};
+	return (rtError_t)call(ROPEWAY_rtStreamGetCqid, a);
+}
+
+EXPORT rtError_t rtGetTaskIdAndStreamID(uint32_t* taskId, uint32_t* streamId)
+{
+	uint64_t a[] = {(uintptr_t)taskId, (uintptr_t)streamId};
+	return (rtError_t)call(ROPEWAY_rtGetTaskIdAndStreamID, a);
+}
+
+EXPORT rtError_t rtNotifyCreate(int32_t deviceId, aclrtNotify* notify)
+{
+	uint64_t a[] = {(uint64_t)deviceId, (uintptr_t)notify};
+	return (rtError_t)call(ROPEWAY_rtNotifyCreate, a);
+}
+
+EXPORT rtError_t rtNotifyDestroy(aclrtNotify notify)
+{
+	uint64_t a[] = {(uintptr_t)notify};
+	return (rtError_t)call(ROPEWAY_rtNotifyDestroy, a);
+}
+
+EXPORT rtError_t rtNotifyRecord(aclrtNotify notify, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtNotifyRecord, a);
+}
+
+EXPORT rtError_t rtNotifyWait(aclrtNotify notify, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtNotifyWait, a);
+}
+
+EXPORT rtError_t rtNotifyGetAddrOffset(aclrtNotify notify, uint64_t* devAddrOffset)
+{
+	uint64_t a[] = {(uintptr_t)notify, (uintptr_t)devAddrOffset};
+	return (rtError_t)call(ROPEWAY_rtNotifyGetAddrOffset, a);
+}
+
+EXPORT rtError_t rtGetC2cCtrlAddr(uint64_t* addr, uint32_t* len)
+{
+	uint64_t a[] = {(uintptr_t)addr, (uintptr_t)len};
+	return (rtError_t)call(ROPEWAY_rtGetC2cCtrlAddr, a);
+}
+
+EXPORT rtError_t rtDevBinaryRegister(const rtDevBinary_t* bin, void** hdl)
+{
+	uint64_t a[] = {(uintptr_t)bin, (uintptr_t)hdl};
+	return (rtError_t)call(ROPEWAY_rtDevBinaryRegister, a);
+}
+
+EXPORT rtError_t rtRegisterAllKernel(const rtDevBinary_t* bin, void** hdl)
+{
+	uint64_t a[] = {(uintptr_t)bin, (uintptr_t)hdl};
+	return (rtError_t)call(ROPEWAY_rtRegisterAllKernel, a);
+}
+
+EXPORT rtError_t rtDevBinaryUnRegister(aclrtBinHandle hdl)
+{
+	uint64_t a[] = {(uintptr_t)hdl};
+	return (rtError_t)call(ROPEWAY_rtDevBinaryUnRegister, a);
+}
+
+EXPORT rtError_t rtFunctionRegister(aclrtBinHandle binHandle, const void* stubFunc, const char* stubName, const void* kernelInfoExt, uint32_t funcMode)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)stubFunc, (uintptr_t)stubName, (uintptr_t)kernelInfoExt, (uint64_t)funcMode};
+	return (rtError_t)call(ROPEWAY_rtFunctionRegister, a);
+}
+
+EXPORT rtError_t rtKernelLaunch(const void* stubFunc, uint32_t numBlocks, void* args, uint32_t argsSize, rtSmDesc_t* smDesc, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)stubFunc, (uint64_t)numBlocks, (uintptr_t)args, (uint64_t)argsSize, (uintptr_t)smDesc, (uintptr_t)stream};
+	return (rtError_t)call(ROPEWAY_rtKernelLaunch, a);
+}
+
+EXPORT rtError_t rtKernelLaunchWithFlagV2(const void* stubFunc, uint32_t numBlocks, rtArgsEx_t* argsInfo, rtSmDesc_t* smDesc, aclrtStream stream, uint32_t flags, const rtTaskCfgInfo_t* cfgInfo)
+{
+	uint64_t a[] = {(uintptr_t)stubFunc, (uint64_t)numBlocks, (uintptr_t)argsInfo, (uintptr_t)smDesc, (uintptr_t)stream, (uint64_t)flags, (uintptr_t)cfgInfo};
+	return (rtError_t)call(ROPEWAY_rtKernelLaunchWithFlagV2, a);
+}
+
+EXPORT rtError_t rtKernelLaunchWithHandleV2(aclrtBinHandle hdl, const uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t* argsInfo, rtSmDesc_t* smDesc, aclrtStream stream, const rtTaskCfgInfo_t* cfgInfo)
+{
+	uint64_t a[] = {(uintptr_t)hdl, (uint64_t)tilingKey, (uint64_t)numBlocks, (uintptr_t)argsInfo, (uintptr_t)smDesc, (uintptr_t)stream, (uintptr_t)cfgInfo};
+	return (rtError_t)call(ROPEWAY_rtKernelLaunchWithHandleV2, a);
+}
+
+EXPORT rtError_t rtsLaunchCpuKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, const aclrtLaunchKernelCfg* cfg, rtCpuKernelArgs_t* argsInfo)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)argsInfo};
+	return (rtError_t)call(ROPEWAY_rtsLaunchCpuKernel, a);
+}
+
+EXPORT rtError_t rtAicpuKernelLaunchExWithArgs(const uint32_t kernelType, const char* opName, const uint32_t numBlocks, const rtAicpuArgsEx_t* argsInfo, rtSmDesc_t* smDesc, aclrtStream stream, const uint32_t flags)
+{
+	uint64_t a[] = {(uint64_t)kernelType, (uintptr_t)opName, (uint64_t)numBlocks, (uintptr_t)argsInfo, (uintptr_t)smDesc, (uintptr_t)stream, (uint64_t)flags};
+	return (rtError_t)call(ROPEWAY_rtAicpuKernelLaunchExWithArgs, a);
+}
+
+EXPORT rtError_t rtRegisterFuncSymbol(aclrtBinHandle binHandle, const void* symbol, const char* kernelName, void* reserve)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)symbol, (uintptr_t)kernelName, (uintptr_t)reserve};
+	return (rtError_t)call(ROPEWAY_rtRegisterFuncSymbol, a);
+}
+
+EXPORT rtError_t rtRegisterVariable(aclrtBinHandle binHandle, const void* hostVar, const char* deviceVarName, size_t size, uint32_t flags, void* reserve)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)hostVar, (uintptr_t)deviceVarName, (uint64_t)size, (uint64_t)flags, (uintptr_t)reserve};
+	return (rtError_t)call(ROPEWAY_rtRegisterVariable, a);
+}
+
+EXPORT rtError_t rtGeneralCtrl(uintptr_t* ctrl, uint32_t num, uint32_t type)
+{
+	uint64_t a[] = {(uintptr_t)ctrl, (uint64_t)num, (uint64_t)type};
+	return (rtError_t)call(ROPEWAY_rtGeneralCtrl, a);
+}
+
+EXPORT int32_t MsprofReportApi(uint32_t nonPersistantFlag, const void* api)
+{
+	uint64_t a[] = {(uint64_t)nonPersistantFlag, (uintptr_t)api};
+	return (int32_t)call(ROPEWAY_MsprofReportApi, a);
+}
+
+EXPORT int32_t MsprofReportCompactInfo(uint32_t nonPersistantFlag, const void* data, uint32_t length)
+{
+	uint64_t a[] = {(uint64_t)nonPersistantFlag, (uintptr_t)data, (uint64_t)length};
+	return (int32_t)call(ROPEWAY_MsprofReportCompactInfo, a);
+}
+
+EXPORT int32_t MsprofReportAdditionalInfo(uint32_t nonPersistantFlag, const void* data, uint32_t length)
+{
+	uint64_t a[] = {(uint64_t)nonPersistantFlag, (uintptr_t)data, (uint64_t)length};
+	return (int32_t)call(ROPEWAY_MsprofReportAdditionalInfo, a);
+}
+
+EXPORT uint64_t MsprofSysCycleTime(void)
+{
+	return (uint64_t)call(ROPEWAY_MsprofSysCycleTime, NULL);
+}
+
+EXPORT int32_t MsprofSetDeviceIdByGeModelIdx(const uint32_t geModelIdx, const uint32_t deviceId)
+{
+	uint64_t a[] = {(uint64_t)geModelIdx, (uint64_t)deviceId};
+	return (int32_t)call(ROPEWAY_MsprofSetDeviceIdByGeModelIdx, a);
+}
+
+EXPORT int32_t MsprofUnsetDeviceIdByGeModelIdx(const uint32_t geModelIdx, const uint32_t deviceId)
+{
+	uint64_t a[] = {(uint64_t)geModelIdx, (uint64_t)deviceId};
+	return (int32_t)call(ROPEWAY_MsprofUnsetDeviceIdByGeModelIdx, a);
 }
 
 const aclrtApiFunc ropeway_originals[ROPEWAY_FUNCTIONS] = {

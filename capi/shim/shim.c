@@ -61,8 +61,8 @@ static uint32_t named(uint32_t function, const uint64_t *slots)
 	return function;
 }
 
-/* The name of a function for programs; NULL if programs do not call it. Older names are not in the list, and all
- * return a code. */
+/* The name of a function for programs; NULL if programs do not call it. The functions of ropeway are not in the list;
+ * both return a code. */
 static const char *name_of(uint32_t function)
 {
 	if (function < ROPEWAY_FUNCTIONS)

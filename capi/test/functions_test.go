@@ -29,6 +29,7 @@ var parts = []part{
 var more = []part{
 	{"memory", nil},
 	{"kernels", nil},
+	{"rt", nil},
 	{"950", []string{"ROPEWAY_PRODUCT=950"}},
 	{"A3", []string{"ROPEWAY_PRODUCT=A3"}},
 	{"310B", []string{"ROPEWAY_PRODUCT=310B"}},
@@ -42,7 +43,7 @@ func TestFunctions(t *testing.T) {
 	proven := map[string]bool{}
 	marked := part{"marked", []string{"ROPEWAY_TRACE=" + t.TempDir()}} // marks are on while the program is recorded
 	for _, p := range append(slices.Concat(parts, more), marked) {
-		if testDriver == "cuda" && (p.name == "kernels" || p.name == "RC") {
+		if testDriver == "cuda" && (p.name == "kernels" || p.name == "rt" || p.name == "RC") {
 			continue // its kernels are those of a CPU, and no GPU has the form RC; TestKernelsCUDA has the others
 		}
 		for _, line := range strings.Split(passes(t, append(functionsEnv(t), p.env...), program, p.name), "\n") {

@@ -141,12 +141,6 @@ func TestSymbols(t *testing.T) {
 		}
 		delete(exported, f.Name)
 	}
-	for _, o := range api.Older.Functions {
-		if bind, ok := exported[o.C.Name]; !ok || bind != elf.STB_GLOBAL {
-			t.Errorf("%s, an older name, is not exported", o.C.Name)
-		}
-		delete(exported, o.C.Name)
-	}
 	for name := range exported {
 		if !strings.HasPrefix(name, "ropeway_") {
 			t.Errorf("%s is exported and not in the table", name)

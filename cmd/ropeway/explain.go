@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,15 +162,6 @@ func (w *explanation) answer(a *explain.Answer) {
 		w.function(a.Function)
 	case a.Type != nil:
 		w.typ(a.Type)
-	case a.Older != nil:
-		w.Line("%s", w.Bold(a.Older.Name))
-		w.prototype(a.Older.Prototype)
-		w.item("what", "an older name, below the API; no header declares it, and programs look it up with dlsym in "+
-			"libascendcl.so or libruntime.so")
-		w.item("built", "yes")
-		if a.Older.Calls != "" {
-			w.item("does", "what "+a.Older.Calls+" does, with its codes; see ropeway explain "+a.Older.Calls)
-		}
 	case a.Outside != nil:
 		w.Line("%s  is not part of the runtime", w.Bold(a.Outside.Name))
 		w.item("belongs to", a.Outside.What)
@@ -178,7 +170,7 @@ func (w *explanation) answer(a *explain.Answer) {
 	default:
 		w.Line("%s", w.Bold(a.Macro.Name))
 		w.item("macro", a.Macro.Text)
-		w.item("header", "acl/"+a.Macro.Header)
+		w.item("header", path.Join("acl", a.Macro.Header))
 	}
 }
 
@@ -189,7 +181,7 @@ func (w *explanation) code(c *explain.Code) {
 	w.Line("%s  0x%X", w.Bold(fmt.Sprintf("%d %s", c.Number, c.Name)), uint32(c.Number))
 	w.item("meaning", c.Meaning)
 	w.item("layer", c.Layer)
-	w.item("header", "acl/"+c.Header)
+	w.item("header", path.Join("acl", c.Header))
 	w.item("also", strings.Join(c.Aliases, ", "))
 	w.item("what to do", c.Do)
 	n := len(c.Answers)
@@ -236,8 +228,11 @@ func (w *explanation) source(s explain.Source) {
 func (w *explanation) function(f *explain.Function) {
 	w.Line("%s", w.Bold(f.Name))
 	w.prototype(f.Prototype)
-	w.item("header", "acl/"+f.Header)
+	w.item("header", path.Join("acl", f.Header))
 	w.item("does", f.Does)
+	if f.Calls != "" {
+		w.item("equals", f.Calls+", whose checks follow those below; 100000 is 107000 here, and the last error")
+	}
 	switch {
 	case !f.Built:
 		w.item("built", notBuilt(f))
@@ -378,7 +373,7 @@ func (w *explanation) typ(t *explain.Type) {
 		text += fmt.Sprintf(", %d bytes, aligned to %d", t.Size, t.Align)
 	}
 	w.item("kind", text)
-	w.item("header", "acl/"+t.Header)
+	w.item("header", path.Join("acl", t.Header))
 	w.item("declared", t.C)
 	if len(t.Members) > 0 {
 		w.members(t)

@@ -2764,8 +2764,49 @@ func (v PlatformLocalMemType) String() string {
 	return "aclplatformLocalMemType(" + strconv.Itoa(int(v)) + ")"
 }
 
+// RTMemcpyKind is the C enum rtMemcpyKind_t.
+type RTMemcpyKind int32
+
+const (
+	RtMemcpyHostToHost         RTMemcpyKind = 0 // RT_MEMCPY_HOST_TO_HOST
+	RtMemcpyHostToDevice       RTMemcpyKind = 1 // RT_MEMCPY_HOST_TO_DEVICE
+	RtMemcpyDeviceToHost       RTMemcpyKind = 2 // RT_MEMCPY_DEVICE_TO_HOST
+	RtMemcpyDeviceToDevice     RTMemcpyKind = 3 // RT_MEMCPY_DEVICE_TO_DEVICE
+	RtMemcpyManaged            RTMemcpyKind = 4 // RT_MEMCPY_MANAGED
+	RtMemcpyAddrDeviceToDevice RTMemcpyKind = 5 // RT_MEMCPY_ADDR_DEVICE_TO_DEVICE
+	RtMemcpyHostToDeviceEx     RTMemcpyKind = 6 // RT_MEMCPY_HOST_TO_DEVICE_EX
+	RtMemcpyDeviceToHostEx     RTMemcpyKind = 7 // RT_MEMCPY_DEVICE_TO_HOST_EX
+	RtMemcpyDefault            RTMemcpyKind = 8 // RT_MEMCPY_DEFAULT
+)
+
+// String returns the C name, or rtMemcpyKind_t(n) for a value without one.
+func (v RTMemcpyKind) String() string {
+	switch v {
+	case RtMemcpyHostToHost:
+		return "RT_MEMCPY_HOST_TO_HOST"
+	case RtMemcpyHostToDevice:
+		return "RT_MEMCPY_HOST_TO_DEVICE"
+	case RtMemcpyDeviceToHost:
+		return "RT_MEMCPY_DEVICE_TO_HOST"
+	case RtMemcpyDeviceToDevice:
+		return "RT_MEMCPY_DEVICE_TO_DEVICE"
+	case RtMemcpyManaged:
+		return "RT_MEMCPY_MANAGED"
+	case RtMemcpyAddrDeviceToDevice:
+		return "RT_MEMCPY_ADDR_DEVICE_TO_DEVICE"
+	case RtMemcpyHostToDeviceEx:
+		return "RT_MEMCPY_HOST_TO_DEVICE_EX"
+	case RtMemcpyDeviceToHostEx:
+		return "RT_MEMCPY_DEVICE_TO_HOST_EX"
+	case RtMemcpyDefault:
+		return "RT_MEMCPY_DEFAULT"
+	}
+	return "rtMemcpyKind_t(" + strconv.Itoa(int(v)) + ")"
+}
+
 // Macros of the C headers.
 const (
+	ErrorInvalidExceptionInfo            = -0x1        // ACL_ERROR_INVALID_EXCEPTION_INFO
 	MajorVersion                         = 0x1         // ACL_MAJOR_VERSION
 	MinorVersion                         = 0x11        // ACL_MINOR_VERSION
 	PatchVersion                         = 0x0         // ACL_PATCH_VERSION
@@ -2879,4 +2920,23 @@ const (
 	DumpMaxFilePathLength                = 0x1000      // ACL_DUMP_MAX_FILE_PATH_LENGTH
 	OpDumpOpAicoreArgs                   = 0x1         // ACL_OP_DUMP_OP_AICORE_ARGS
 	DumpMaxShapeNum                      = 0x19        // ACL_DUMP_MAX_SHAPE_NUM
+	RtErrorNone                          = 0x0         // RT_ERROR_NONE
+	RtMemoryDefault                      = 0x0         // RT_MEMORY_DEFAULT
+	RtMemoryHBM                          = 0x2         // RT_MEMORY_HBM
+	RtMemoryDDR                          = 0x4         // RT_MEMORY_DDR
+	RtMemoryP2PHBM                       = 0x10        // RT_MEMORY_P2P_HBM
+	RtMemoryP2PDDR                       = 0x11        // RT_MEMORY_P2P_DDR
+	RtMemoryTs                           = 0x40        // RT_MEMORY_TS
+	RtMemoryHost                         = 0x81        // RT_MEMORY_HOST
+	RtMemorySvm                          = 0x90        // RT_MEMORY_SVM
+	RtMemoryPolicyHugePageFirst          = 0x400       // RT_MEMORY_POLICY_HUGE_PAGE_FIRST
+	RtMemoryPolicyHugePageOnly           = 0x800       // RT_MEMORY_POLICY_HUGE_PAGE_ONLY
+	RtMemoryPolicyDefaultPageOnly        = 0x1000      // RT_MEMORY_POLICY_DEFAULT_PAGE_ONLY
+	RtDevBinaryMagicElf                  = 0x43554245  // RT_DEV_BINARY_MAGIC_ELF
+	RtDevBinaryMagicElfAicube            = 0x41494343  // RT_DEV_BINARY_MAGIC_ELF_AICUBE
+	RtDevBinaryMagicElfAivec             = 0x41415246  // RT_DEV_BINARY_MAGIC_ELF_AIVEC
+	RtDevBinaryMagicElfAicpu             = 0x41415243  // RT_DEV_BINARY_MAGIC_ELF_AICPU
+	RtDevBinaryMagicPlain                = 0xabceed50  // RT_DEV_BINARY_MAGIC_PLAIN
+	RtDevBinaryMagicPlainAicpu           = 0xabceed51  // RT_DEV_BINARY_MAGIC_PLAIN_AICPU
+	RtDevBinaryMagicPlainAivec           = 0xabceed52  // RT_DEV_BINARY_MAGIC_PLAIN_AIVEC
 )

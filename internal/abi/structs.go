@@ -434,6 +434,96 @@ type DumpTensorInfo struct {
 	OriginShape    [25]uint64
 }
 
+// DevBinary is the C struct rtDevBinary_t, 24 bytes.
+type DevBinary struct {
+	Magic   uint32
+	Version uint32
+	Data    uintptr
+	Length  uint64
+}
+
+// HostInputInfo is the C struct rtHostInputInfo_t, 8 bytes.
+type HostInputInfo struct {
+	AddrOffset uint32
+	DataOffset uint32
+}
+
+// ArgsEx is the C struct rtArgsEx_t, 40 bytes.
+type ArgsEx struct {
+	Args             uintptr
+	HostInputInfoPtr uintptr // rtHostInputInfo_t*
+	ArgsSize         uint32
+	TilingAddrOffset uint32
+	TilingDataOffset uint32
+	HostInputInfoNum uint16
+	HasTiling        uint8
+	IsNoNeedH2DCopy  uint8
+	Reserved         [4]uint8
+	_                [4]byte
+}
+
+// AicpuArgsEx is the C struct rtAicpuArgsEx_t, 48 bytes.
+type AicpuArgsEx struct {
+	Args                 uintptr
+	HostInputInfoPtr     uintptr // rtHostInputInfo_t*
+	KernelOffsetInfoPtr  uintptr // rtHostInputInfo_t*
+	ArgsSize             uint32
+	HostInputInfoNum     uint16
+	KernelOffsetInfoNum  uint16
+	SoNameAddrOffset     uint32
+	KernelNameAddrOffset uint32
+	IsNoNeedH2DCopy      bool
+	_                    [1]byte
+	Timeout              uint16
+	Reserved             uint8
+	_                    [3]byte
+}
+
+// CpuKernelArgs is the C struct rtCpuKernelArgs_t, 72 bytes.
+type CpuKernelArgs struct {
+	BaseArgs           AicpuArgsEx
+	CpuParamHeadOffset uint64
+	Rsv                [4]uint32
+}
+
+// TaskCfgInfo is the C struct rtTaskCfgInfo_t, 16 bytes.
+type TaskCfgInfo struct {
+	Qos             uint8
+	PartID          uint8
+	SchemMode       uint8
+	D2dCrossFlag    bool
+	BlockDimOffset  uint32
+	Dumpflag        uint8
+	NeverTimeout    uint8
+	EnableProfiling uint8
+	Rev             uint8
+	LocalMemorySize uint32
+}
+
+// SmData is the C struct rtSmData_t, 24 bytes.
+type SmData struct {
+	L2_mirror_addr           uint64
+	L2_data_section_size     uint32
+	L2_preload               uint8
+	Modified                 uint8
+	Priority                 uint8
+	Prev_L2_page_offset_base int8
+	L2_page_offset_base      uint8
+	L2_load_to_ddr           uint8
+	Reserved                 [2]uint8
+	_                        [4]byte
+}
+
+// SmDesc is the C struct rtSmDesc_t, 272 bytes.
+type SmDesc struct {
+	Data       [8]SmData
+	Size       uint64
+	Remap      [64]uint8
+	L2_in_main uint8
+	Reserved   [3]uint8
+	_          [4]byte
+}
+
 // MallocAttrValue is the C union aclrtMallocAttrValue. Its methods give typed views of Raw.
 type MallocAttrValue struct {
 	_   [0]uint32 // aligns Raw

@@ -299,15 +299,15 @@ func proveLookups() {
 			&f)
 	})
 	prove("aclrtGetFuncBySymbol", "not-loadable", func(e *env) *core.Error {
-		e.ok(launch.RegisterFuncSymbol(e.th, e.binary(unloadable), at(1), ctext("times")))
+		e.ok(launch.RegisterFuncSymbol(e.th, e.binary(unloadable), at(1), ctext("times"), 0))
 		return failed(e, launch.GetFuncBySymbol(e.th, at(1), &f))
 	})
 	behaves("aclrtGetFuncBySymbol", func(e *env) {
 		b := e.binary(kernelSource)
-		e.ok(launch.RegisterFuncSymbol(e.stranger(), b, at(0), ctext("times")))
-		e.ok(launch.RegisterFuncSymbol(e.th, b, at(0), ctext("wild"))) // ignored: the first counts
-		e.want(launch.RegisterFuncSymbol(e.th, b, at(1), ctext("none")), abi.ErrRTParamInvalid)
-		e.want(launch.RegisterFuncSymbol(e.th, garbage, at(1), ctext("times")), abi.ErrRTInvalidHandle)
+		e.ok(launch.RegisterFuncSymbol(e.stranger(), b, at(0), ctext("times"), 0))
+		e.ok(launch.RegisterFuncSymbol(e.th, b, at(0), ctext("wild"), 0)) // ignored: the first counts
+		e.want(launch.RegisterFuncSymbol(e.th, b, at(1), ctext("none"), 0), abi.ErrRTParamInvalid)
+		e.want(launch.RegisterFuncSymbol(e.th, garbage, at(1), ctext("times"), 0), abi.ErrRTInvalidHandle)
 		e.ok(launch.GetFuncBySymbol(e.th, at(0), &f))
 		name := make([]byte, 16)
 		e.ok(launch.GetFunctionName(e.th, f, 16, &name[0]))

@@ -287,7 +287,7 @@ var (
 		o := e.on(machine{product: f.product}).launches()
 		a := goodLaunch(o)
 		var symbol byte
-		o.ok(launch.RegisterFuncSymbol(o.th, o.binary(unloadable), core.Addr(unsafe.Pointer(&symbol)), ctext("put")))
+		o.ok(launch.RegisterFuncSymbol(o.th, o.binary(unloadable), core.Addr(unsafe.Pointer(&symbol)), ctext("put"), 0))
 		a.f = core.Handle(unsafe.Pointer(&symbol))
 		err := f.call(o, a)
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	"ropeway/internal/core/launch"
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/model"
+	"ropeway/internal/core/older"
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/signal"
 	"ropeway/internal/core/transfer"
@@ -945,5 +946,118 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	},
 	"aclprofSetStampTraceMessage": func(t *core.Thread, a []uint64) *core.Error {
 		return process.ProfSetStampTraceMessage(t, core.Handle(a[0]), pointer[byte](a[1]), uint32(a[2]))
+	},
+	"rtSetDevice":      func(t *core.Thread, a []uint64) *core.Error { return older.SetDevice(t, int32(a[0])) },
+	"rtGetDevice":      func(t *core.Thread, a []uint64) *core.Error { return older.GetDevice(t, pointer[int32](a[0])) },
+	"rtDeviceReset":    func(t *core.Thread, a []uint64) *core.Error { return older.DeviceReset(t, int32(a[0])) },
+	"rtGetDeviceCount": func(t *core.Thread, a []uint64) *core.Error { return older.GetDeviceCount(t, pointer[uint32](a[0])) },
+	"rtGetDevicePhyIdByIndex": func(t *core.Thread, a []uint64) *core.Error {
+		return older.GetDevicePhyIdByIndex(t, int32(a[0]), pointer[int32](a[1]))
+	},
+	"rtGetLogicDevIdByUserDevId": func(t *core.Thread, a []uint64) *core.Error {
+		return older.GetLogicDevIdByUserDevId(t, int32(a[0]), pointer[int32](a[1]))
+	},
+	"rtDeviceGetBareTgid": func(t *core.Thread, a []uint64) *core.Error { return older.DeviceGetBareTgid(t, pointer[int32](a[0])) },
+	"rtGetDeviceInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return older.GetDeviceInfo(t, uint32(a[0]), int32(a[1]), int32(a[2]), pointer[int64](a[3]))
+	},
+	"rtEnableP2P": func(t *core.Thread, a []uint64) *core.Error {
+		return memory.EnableP2P(t, uint32(a[0]), uint32(a[1]), uint32(a[2]))
+	},
+	"rtGetSocVersion": func(t *core.Thread, a []uint64) *core.Error {
+		return older.GetSocVersion(t, pointer[byte](a[0]), uint32(a[1]))
+	},
+	"rtGetAiCoreCount": func(t *core.Thread, a []uint64) *core.Error { return older.GetAiCoreCount(t, pointer[uint32](a[0])) },
+	"rtGetAiCpuCount":  func(t *core.Thread, a []uint64) *core.Error { return older.GetAiCpuCount(t, pointer[uint32](a[0])) },
+	"rtMalloc": func(t *core.Thread, a []uint64) *core.Error {
+		return older.Malloc(t, pointer[core.Addr](a[0]), a[1], uint32(a[2]), uint16(a[3]))
+	},
+	"rtFree": func(t *core.Thread, a []uint64) *core.Error { return older.Free(t, core.Addr(a[0])) },
+	"rtMallocHost": func(t *core.Thread, a []uint64) *core.Error {
+		return older.MallocHost(t, pointer[core.Addr](a[0]), a[1], uint16(a[2]))
+	},
+	"rtFreeHost": func(t *core.Thread, a []uint64) *core.Error { return older.FreeHost(t, core.Addr(a[0])) },
+	"rtMemcpy": func(t *core.Thread, a []uint64) *core.Error {
+		return older.Memcpy(t, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]))
+	},
+	"rtMemcpyAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return older.MemcpyAsync(t, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]), core.Handle(a[5]))
+	},
+	"rtMemcpyAsyncWithoutCheckKind": func(t *core.Thread, a []uint64) *core.Error {
+		return older.MemcpyAsyncWithoutCheckKind(t, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], int32(a[4]), core.Handle(a[5]))
+	},
+	"rtIpcSetMemoryName": func(t *core.Thread, a []uint64) *core.Error {
+		return older.IpcSetMemoryName(t, core.Addr(a[0]), a[1], pointer[byte](a[2]), a[3])
+	},
+	"rtIpcDestroyMemoryName": func(t *core.Thread, a []uint64) *core.Error {
+		return older.IpcDestroyMemoryName(t, pointer[byte](a[0]))
+	},
+	"rtIpcOpenMemory": func(t *core.Thread, a []uint64) *core.Error {
+		return older.IpcOpenMemory(t, pointer[core.Addr](a[0]), pointer[byte](a[1]))
+	},
+	"rtIpcCloseMemory": func(t *core.Thread, a []uint64) *core.Error { return memory.IpcCloseMemory(t, core.Addr(a[0])) },
+	"rtSetIpcMemPid": func(t *core.Thread, a []uint64) *core.Error {
+		return older.SetIpcMemPid(t, pointer[byte](a[0]), pointer[int32](a[1]), a[2])
+	},
+	"rtSetIpcMemorySuperPodPid": func(t *core.Thread, a []uint64) *core.Error {
+		return older.SetIpcMemorySuperPodPid(t, pointer[byte](a[0]), uint32(a[1]), core.Addr(a[2]), int32(a[3]))
+	},
+	"rtStreamCreate": func(t *core.Thread, a []uint64) *core.Error {
+		return older.StreamCreate(t, pointer[core.Handle](a[0]), int32(a[1]))
+	},
+	"rtStreamDestroy":     func(t *core.Thread, a []uint64) *core.Error { return older.StreamDestroy(t, core.Handle(a[0])) },
+	"rtStreamSynchronize": func(t *core.Thread, a []uint64) *core.Error { return older.StreamSynchronize(t, core.Handle(a[0])) },
+	"rtStreamGetSqid": func(t *core.Thread, a []uint64) *core.Error {
+		return older.StreamGetSqid(t, core.Handle(a[0]), pointer[int32](a[1]))
+	},
+	"rtStreamGetCqid": func(t *core.Thread, a []uint64) *core.Error {
+		return older.StreamGetCqid(t, core.Handle(a[0]), pointer[int32](a[1]), pointer[int32](a[2]))
+	},
+	"rtGetTaskIdAndStreamID": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetTaskIdAndStreamID(pointer[uint32](a[0]), pointer[uint32](a[1]))
+	},
+	"rtNotifyCreate": func(t *core.Thread, a []uint64) *core.Error {
+		return older.NotifyCreate(t, int32(a[0]), pointer[core.Handle](a[1]))
+	},
+	"rtNotifyDestroy": func(t *core.Thread, a []uint64) *core.Error { return older.NotifyDestroy(t, core.Handle(a[0])) },
+	"rtNotifyRecord": func(t *core.Thread, a []uint64) *core.Error {
+		return older.NotifyRecord(t, core.Handle(a[0]), core.Handle(a[1]))
+	},
+	"rtNotifyWait": func(t *core.Thread, a []uint64) *core.Error {
+		return older.NotifyWait(t, core.Handle(a[0]), core.Handle(a[1]))
+	},
+	"rtNotifyGetAddrOffset": func(t *core.Thread, a []uint64) *core.Error {
+		return signal.NotifyGetAddrOffset(t, core.Handle(a[0]), pointer[uint64](a[1]))
+	},
+	"rtGetC2cCtrlAddr": func(t *core.Thread, a []uint64) *core.Error {
+		return older.GetC2cCtrlAddr(t, pointer[core.Addr](a[0]), pointer[uint32](a[1]))
+	},
+	"rtDevBinaryRegister": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.DevBinaryRegister(t, pointer[abi.DevBinary](a[0]), pointer[core.Handle](a[1]))
+	},
+	"rtRegisterAllKernel": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.RegisterAllKernel(t, pointer[abi.DevBinary](a[0]), pointer[core.Handle](a[1]))
+	},
+	"rtDevBinaryUnRegister": func(t *core.Thread, a []uint64) *core.Error { return older.DevBinaryUnRegister(t, core.Handle(a[0])) },
+	"rtFunctionRegister": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.FunctionRegister(t, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), pointer[byte](a[3]), uint32(a[4]))
+	},
+	"rtKernelLaunch": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelLaunch(t, core.Addr(a[0]), uint32(a[1]), core.Addr(a[2]), uint32(a[3]), core.Addr(a[4]), core.Handle(a[5]))
+	},
+	"rtKernelLaunchWithFlagV2": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelLaunchWithFlagV2(t, core.Addr(a[0]), uint32(a[1]), pointer[abi.ArgsEx](a[2]), core.Addr(a[3]), core.Handle(a[4]), uint32(a[5]), pointer[abi.TaskCfgInfo](a[6]))
+	},
+	"rtKernelLaunchWithHandleV2": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.KernelLaunchWithHandleV2(t, core.Handle(a[0]), a[1], uint32(a[2]), pointer[abi.ArgsEx](a[3]), core.Addr(a[4]), core.Handle(a[5]), pointer[abi.TaskCfgInfo](a[6]))
+	},
+	"rtsLaunchCpuKernel": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.RtsLaunchCpuKernel(t, core.Handle(a[0]), uint32(a[1]), core.Handle(a[2]), pointer[abi.LaunchKernelCfg](a[3]), pointer[abi.CpuKernelArgs](a[4]))
+	},
+	"rtRegisterFuncSymbol": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.RegisterFuncSymbol(t, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), core.Addr(a[3]))
+	},
+	"rtRegisterVariable": func(t *core.Thread, a []uint64) *core.Error {
+		return launch.RegisterVariable(t, core.Handle(a[0]), core.Addr(a[1]), pointer[byte](a[2]), a[3], uint32(a[4]), core.Addr(a[5]))
 	},
 }

@@ -422,10 +422,10 @@ func (e *Event) ID() uint32 {
 // NextEventID numbers an event that only a model has.
 func (rt *Runtime) NextEventID() uint32 { return rt.eventIDs.Add(1) }
 
-// Submitted records the number of the thread's last submitted task.
-func (t *Thread) Submitted(number uint32) {
+// Submitted records the number of the thread's last submitted task, and its stream.
+func (t *Thread) Submitted(s *Stream, number uint32) {
 	if !t.Shared {
-		t.lastTask = number
+		t.lastTask, t.lastStream = number, s.ID
 	}
 }
 

@@ -1224,3 +1224,14 @@ func (t *Thread) checkMdlRICaptureThreadExchangeMode(mode *abi.MdlRICaptureMode)
 	}
 	return nil
 }
+
+func (t *Thread) checkGetTaskIdAndStreamID(taskID *uint32, streamID *uint32) *Error {
+	const api = "rtGetTaskIdAndStreamID"
+	if taskID == nil { // taskId-null
+		return Fail(api, abi.ErrRTParamInvalid, "taskId", "is NULL")
+	}
+	if streamID == nil { // streamId-null
+		return Fail(api, abi.ErrRTParamInvalid, "streamId", "is NULL")
+	}
+	return nil
+}

@@ -80,3 +80,12 @@ func (t *Thread) GetThreadLastTaskId(taskID *uint32) *Error {
 	*taskID = t.lastTask
 	return nil
 }
+
+// GetTaskIdAndStreamID is rtGetTaskIdAndStreamID.
+func (t *Thread) GetTaskIdAndStreamID(taskID, streamID *uint32) *Error {
+	if err := t.checkGetTaskIdAndStreamID(taskID, streamID); err != nil {
+		return err
+	}
+	*taskID, *streamID = t.lastTask, uint32(t.lastStream)
+	return nil
+}

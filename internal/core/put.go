@@ -62,7 +62,7 @@ func (s *Stream) putCopy(api string, t *Thread, dst, src Addr, n, ends uint64) {
 		return
 	}
 	if !t.Shared {
-		t.lastTask = number
+		t.lastTask, t.lastStream = number, s.ID
 	}
 	s.queue.Copy(dst, src, n, driver.Tag{Task: number, Thread: t.id})
 }

@@ -202,7 +202,7 @@ func (s *Stream) numbered(t *Thread, n uint32, o *Order) driver.Tag {
 		n = uint32(s.Tasks.Add(1))
 	}
 	if !t.Shared {
-		t.lastTask = n
+		t.lastTask, t.lastStream = n, s.ID
 	}
 	s.submitting(t, n, o)
 	return driver.Tag{Task: n, Thread: t.id}

@@ -11,17 +11,18 @@ import (
 // Thread is one thread of the program: its current context, its last error, its error texts. That thread owns it; one
 // from ThreadIn is shared, and never written.
 type Thread struct {
-	Runtime  *Runtime
-	id       uint32 // operating system's number, 0 if unknown
-	pthread  uint64 // pthread id, 0 if unknown: how aclrtSubscribeReport names it
-	Shared   bool   // made by ThreadIn: nothing is remembered
-	Explicit *Context
-	Primary  *Context // of the last aclrtSetDevice
-	Last     abi.Code
-	texts    message.Texts
-	lastTask uint32
-	Limits   *Stream  // whose core limits the thread uses
-	lent     *Context // whose host function the thread runs; see Lend
+	Runtime    *Runtime
+	id         uint32 // operating system's number, 0 if unknown
+	pthread    uint64 // pthread id, 0 if unknown: how aclrtSubscribeReport names it
+	Shared     bool   // made by ThreadIn: nothing is remembered
+	Explicit   *Context
+	Primary    *Context // of the last aclrtSetDevice
+	Last       abi.Code
+	texts      message.Texts
+	lastTask   uint32
+	lastStream int32
+	Limits     *Stream  // whose core limits the thread uses
+	lent       *Context // whose host function the thread runs; see Lend
 
 	captureMode abi.MdlRICaptureMode // of aclmdlRICaptureThreadExchangeMode
 	captures    CaptureCounts        // open captures that the thread began

@@ -16,15 +16,7 @@ type Answer struct {
 	Function *Function `json:"function,omitempty"`
 	Type     *Type     `json:"type,omitempty"`
 	Macro    *Macro    `json:"macro,omitempty"`
-	Older    *Older    `json:"older,omitempty"`
 	Outside  *Outside  `json:"outside,omitempty"`
-}
-
-// Older is a function of the runtime layer below the API, which programs look up in the libraries.
-type Older struct {
-	Name      string `json:"name"`
-	Prototype string `json:"prototype"`
-	Calls     string `json:"calls,omitempty"` // the function of the API that does the same; "": none does
 }
 
 // Outside is a name of the vendor's toolkit that is not the runtime's.
@@ -74,6 +66,7 @@ type Function struct {
 	Header      string    `json:"header"`
 	Group       string    `json:"group"`
 	Does        string    `json:"does,omitempty"`
+	Calls       string    `json:"calls,omitempty"` // below the API: the function of it that does the same
 	Built       bool      `json:"built"`
 	Checked     int       `json:"checked,omitempty"`      // if it is not built: rules that it checks all the same
 	LastChecked string    `json:"last_checked,omitempty"` // the last of them
@@ -165,6 +158,9 @@ func function(f *table.Function) *Function {
 	a := &Function{Name: f.Name, Prototype: f.Proto, Header: f.Header, Group: f.Group, Does: f.Does,
 		Built:      f.Status == table.Core,
 		Deprecated: f.Deprecated, ReplacedBy: f.ReplacedBy, Rules: rules(f), Notes: f.Notes}
+	if f.Same != nil {
+		a.Calls = f.Same.Function.Name
+	}
 	if f.Form != nil {
 		a.Python = f.Form.Text
 	}

@@ -48,10 +48,6 @@ func Open() (*Book, error) {
 		}
 	}
 	b.addTypes()
-	for _, o := range t.Older.Functions {
-		calls, _, _ := strings.Cut(o.Calls, "(")
-		b.add(o.C.Name, func() *Answer { return &Answer{Older: &Older{o.C.Name, o.Proto, calls}} })
-	}
 	return b, nil
 }
 
@@ -130,7 +126,7 @@ func (e *NotFound) Error() string {
 }
 
 // Find reports what text names: a number (107000, 0x1A1F8), a code with or without ACL_ERROR_, a C function, its pyACL
-// form, an enum, an enumerator, a struct, another type or a macro; an older name; or a name of another part of the
+// form, an enum, an enumerator, a struct, another type or a macro; or a name of another part of the
 // vendor's toolkit. Case does not matter. The error is a *NotFound.
 func (b *Book) Find(text string) (*Answer, error) {
 	name := strings.TrimSpace(text)

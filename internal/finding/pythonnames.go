@@ -348,6 +348,7 @@ var pythonNames = map[string]string{
 	"aclrtCreateGroupInfo":                        "acl.rt.create_group_info",
 	"aclrtDestroyGroupInfo":                       "acl.rt.destroy_group_info",
 	"aclrtGetAllGroupInfo":                        "acl.rt.get_all_group_info",
+	"aclrtGetGroupInfoDetail":                     "acl.rt.get_group_info_detail",
 	"aclrtCmoAsync":                               "acl.rt.cmo_async",
 	"aclrtCmoGetDescSize":                         "acl.rt.cmo_get_desc_size",
 	"aclrtCmoSetDesc":                             "acl.rt.cmo_set_desc",

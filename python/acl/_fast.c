@@ -4627,5 +4627,5 @@ static PyMethodDef functions_of_acl_prof[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0xD30D378Cu);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x63286087u);
 }

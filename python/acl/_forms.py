@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 
 # The same number is in an extension made from the same table.
-TABLE = 0xD30D378C
+TABLE = 0x63286087
 
 FORMS = (
     Form("acl.rt", "memcpy", "aclrtMemcpy", "plain",
@@ -1408,6 +1408,10 @@ FORMS = (
          (("group_info", "address"),), (), (0,),
          "code", "", True, False,
          "acl.rt.get_all_group_info(group_info) -> ret\n\nFills the array with what the driver says about each group.\n\nIn C: aclrtGetAllGroupInfo."),
+    Form("acl.rt", "get_group_info_detail", "aclrtGetGroupInfoDetail", "special",
+         (("group_info", "address"), ("group_id", "int"), ("attr", "int32")), (("values", "list"),), (),
+         "code", "", True, False,
+         "acl.rt.get_group_info_detail(group_info, group_id, attr) -> ([values], ret)\n\nReads one number of one group out of the array.\n\nIn C: aclrtGetGroupInfoDetail."),
     Form("acl.rt", "cmo_async", "aclrtCmoAsync", "plain",
          (("src", "address"), ("size", "uint64"), ("cmo_type", "int32"), ("stream", "handle")), (), (0, 1, 2, 3),
          "code", "", True, False,

@@ -108,6 +108,23 @@ def rt_mem_uce_repair(device_id, ranges, /):
     return _aclrtMemUceRepair(device_id, ranges, len(ranges))
 
 
+# Groups of cores
+
+_aclrtGetGroupInfoDetail = c_function(
+    "aclrtGetGroupInfoDetail", c_void_p, c_int32, c_int, c_void_p, c_size_t, POINTER(c_size_t)
+)
+
+
+@form(address, i32, i32)
+def rt_get_group_info_detail(group_info, group_id, attr, /):
+    """group_id is the index of a group, from 0. As in pyACL, a call that fails raises RuntimeError and returns no code."""
+    out, size = c_int32(), c_size_t()
+    ret = _aclrtGetGroupInfoDetail(group_info, group_id, attr, byref(out), ctypes.sizeof(out), byref(size))
+    if ret:
+        raise RuntimeError(f"acl.rt.get_group_info_detail: aclrtGetGroupInfoDetail returned {ret}")
+    return [out.value], ret
+
+
 # Streams
 
 _aclrtSetStreamAttribute = c_function("aclrtSetStreamAttribute", c_void_p, c_int, POINTER(_structs.aclrtStreamAttrValue))

@@ -22,7 +22,7 @@ from support import HANG, DeviceCase, run_program
 MINE = re.compile(
     "aclrt(Mem(Pool|Managed|AllocManaged|P2P|Map|Export|SetPid|Import|GetAllocation|SetAccess|GetAccess|Retain|GetAddress)"
     "|ReserveMem|ReleaseMem|MallocPhysical|FreePhysical|MapMem|UnmapMem|Ipc|Value|Reduce|Random|Allocator"
-    "|.*Group(Count|Info)?$|GetAllGroupInfo|Notify|CntNotify|(Create|Destroy|Record|WaitAndReset|Get)Notify|.*Symbol)"
+    "|.*Group(Count|Info)?$|GetAllGroupInfo|GetGroupInfoDetail|Notify|CntNotify|(Create|Destroy|Record|WaitAndReset|Get)Notify|.*Symbol)"
 )
 FORMS = {path for path, form in session.FORMS.items() if MINE.match(form.c)} - test_kernels.FORMS
 
@@ -147,6 +147,14 @@ def groups(call):
     info = call("acl.rt.create_group_info")
     same(info != 0, True)
     call("acl.rt.get_all_group_info", info)
+    same([call("acl.rt.get_group_info_detail", info, 0, attr) for attr in range(6)], [[n] for n in (8, 7, 7, 1, 1024, 0)])
+    for wrong in ((0, 0, 0), (info, 1, 0), (info, -1, 0), (info, 0, 6)):
+        try:
+            rt.get_group_info_detail(*wrong)
+        except RuntimeError as error:
+            same(str(error), "acl.rt.get_group_info_detail: aclrtGetGroupInfoDetail returned 100000")
+        else:
+            raise AssertionError(f"{wrong} is accepted")
     call("acl.rt.destroy_group_info", info)
     same(rt.get_all_group_info(info), acl.ACL_ERROR_RT_INVALID_HANDLE)
 

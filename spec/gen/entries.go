@@ -25,7 +25,7 @@ func writeEntries(t *table.Table, root string) ([]byte, error) {
 	b.WriteString("}\n\n// returnsCode reports which functions return an aclError.\nvar returnsCode = " +
 		"[len(functionNames)]bool{\n")
 	for i, f := range t.Functions {
-		if returnsCode(f) {
+		if f.ReturnsCode() {
 			fmt.Fprintf(&b, "%d: true,\n", i)
 		}
 	}

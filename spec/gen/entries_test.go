@@ -60,7 +60,7 @@ func TestEntries(t *testing.T) {
 func TestMissingMethod(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"", "aclrtTouch: no function does it; write in a file of internal/core/launch, memory, model, process, " +
-			"signal, transfer\n\n\t// Touch is aclrtTouch.\n\tfunc Touch(t *core.Thread, …) *core.Error\n"},
+			"signal, transfer, older\n\n\t// Touch is aclrtTouch.\n\tfunc Touch(t *core.Thread, …) *core.Error\n"},
 		{"// Touch touches it.\nfunc Touch(t *core.Thread, n uint32) *core.Error { return nil }",
 			"the function at internal/core/memory/touch.go:6 does not say which function of the API it is; begin its " +
 				"comment with \"// Touch is aclrtTouch.\""},

@@ -58,7 +58,7 @@ func writeFakeCalls(t *table.Table, _ string) ([]byte, error) {
 	var b, list bytes.Buffer
 	b.WriteString("#include \"calls.h\"\n\n#include <stddef.h>\n\n")
 	for _, h := range functionHeaders(t) {
-		fmt.Fprintf(&b, "#include \"acl/%s\"\n", h)
+		fmt.Fprintf(&b, "#include \"%s\"\n", table.Included(h))
 	}
 	b.WriteString("\n#pragma GCC diagnostic ignored \"-Wdeprecated-declarations\"\n")
 	for n, f := range t.Functions {
@@ -66,7 +66,7 @@ func writeFakeCalls(t *table.Table, _ string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		code := 0
-		if returnsCode(f) {
+		if f.ReturnsCode() {
 			code = 1
 		}
 		fmt.Fprintf(&list, "\t{send_%s, %d},\n", f.Name, code)

@@ -66,6 +66,29 @@ var cFiles = []cFile{
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}, macros: dumpMacros},
 	{name: "acl_platform.h", guard: "INC_PKG_PLATFORM_ACL_PLATFORM_H_", about: "What a chip has, asked by its name.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}},
+	{name: "../runtime/rt.h", guard: "ROPEWAY_RUNTIME_RT_H",
+		about: "The layer below the API, for programs that call it. New programs use acl/acl_rt.h: \"ropeway " +
+			"explain\" says which function of it does the same.",
+		includes: []string{"base.h", "config.h", "dev.h", "mem.h", "stream.h", "event.h", "kernel.h"}},
+	{name: "../runtime/base.h", guard: "ROPEWAY_RUNTIME_BASE_H", about: "The layer below the API: results and " +
+		"handles, which are those of the API.",
+		system: []string{"stdbool.h", "stddef.h", "stdint.h"}, includes: []string{"../acl/acl_rt.h"}},
+	{name: "../runtime/config.h", guard: "ROPEWAY_RUNTIME_CONFIG_H", about: "The layer below the API: the product.",
+		includes: []string{"base.h"}},
+	{name: "../runtime/dev.h", guard: "ROPEWAY_RUNTIME_DEV_H", about: "The layer below the API: devices.",
+		includes: []string{"base.h"}},
+	{name: "../runtime/mem.h", guard: "ROPEWAY_RUNTIME_MEM_H", about: "The layer below the API: memory and copies.",
+		includes: []string{"base.h"}},
+	{name: "../runtime/stream.h", guard: "ROPEWAY_RUNTIME_STREAM_H", about: "The layer below the API: streams.",
+		includes: []string{"base.h"}},
+	{name: "../runtime/event.h", guard: "ROPEWAY_RUNTIME_EVENT_H", about: "The layer below the API: notifies.",
+		includes: []string{"base.h"}},
+	{name: "../runtime/kernel.h", guard: "ROPEWAY_RUNTIME_KERNEL_H", about: "The layer below the API: kernels, by " +
+		"keys and by numbers.",
+		includes: []string{"base.h"}, macros: kernelMacros},
+	{name: "../profiling/aprof_pub.h", guard: "ROPEWAY_PROFILING_APROF_PUB_H",
+		about:  "What libraries report to a profiler. None listens here.",
+		system: []string{"stddef.h", "stdint.h"}, includes: []string{"../acl/acl_base.h"}},
 	{name: "error_codes/rt_error_codes.h", guard: "__INC_EXTERNEL_RT_ERROR_CODES_H__",
 		about: "Error codes of the runtime."},
 	{name: "error_codes/ge_error_codes.h", guard: "INC_EXTERNAL_GE_GE_ERROR_CODES_H_",
@@ -148,6 +171,11 @@ const dumpMacros = `/* Visibility of the dump callbacks, always exported, and we
 #define ACL_DUMP_API __attribute__((visibility("default")))
 #define ACL_DUMP_WEAK __attribute__((weak))
 #endif
+
+`
+
+const kernelMacros = `/* The layout is the same. */
+typedef aclrtLaunchKernelCfg rtKernelLaunchCfg_t;
 
 `
 

@@ -33,7 +33,7 @@ func (w *cWriter) proofHead(about string) {
 	w.comment(about)
 	w.printf("#include <stddef.h>\n")
 	for _, f := range cFiles {
-		w.printf("#include \"acl/%s\"\n", f.name)
+		w.printf("#include \"%s\"\n", table.Included(f.name))
 	}
 	w.printf("\n%s", assertMacro)
 }

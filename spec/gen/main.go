@@ -30,8 +30,8 @@ type output struct {
 	write func(t *table.Table, root string) ([]byte, error)
 }
 
-// outputs are all of them: these, and the checks of each package of the core.
-var outputs = append(checkOutputs(), []output{
+// outputs are all of them: the functions that others read, the checks of each package of the core, and these.
+var outputs = append(append([]output{{"internal/core/older/older.go", writeOlder}}, checkOutputs()...), []output{
 	{"internal/abi/codes.go", writeCodes},
 	{"codes.go", writePublicCodes},
 	{"internal/abi/enums.go", writeEnums},
@@ -64,6 +64,15 @@ var outputs = append(checkOutputs(), []output{
 	{"capi/include/acl/error_codes/rt_error_codes.h", headerFile("error_codes/rt_error_codes.h")},
 	{"capi/include/acl/error_codes/ge_error_codes.h", headerFile("error_codes/ge_error_codes.h")},
 	{"capi/include/acl/acl_rt_api.h", writeRtAPI},
+	{"capi/include/runtime/rt.h", headerFile("../runtime/rt.h")},
+	{"capi/include/runtime/base.h", headerFile("../runtime/base.h")},
+	{"capi/include/runtime/config.h", headerFile("../runtime/config.h")},
+	{"capi/include/runtime/dev.h", headerFile("../runtime/dev.h")},
+	{"capi/include/runtime/mem.h", headerFile("../runtime/mem.h")},
+	{"capi/include/runtime/stream.h", headerFile("../runtime/stream.h")},
+	{"capi/include/runtime/event.h", headerFile("../runtime/event.h")},
+	{"capi/include/runtime/kernel.h", headerFile("../runtime/kernel.h")},
+	{"capi/include/profiling/aprof_pub.h", headerFile("../profiling/aprof_pub.h")},
 	{"capi/include/version/cann_version.h", versionHeader("CANN")},
 	{"capi/include/version/runtime_version.h", versionHeader("RUNTIME")},
 	{"capi/include/ropeway/version.h", filled(cVersion)},
@@ -79,7 +88,6 @@ var outputs = append(checkOutputs(), []output{
 	{"capi/shim/numbers.h", writeShimNumbers},
 	{"capi/shim/names.c", writeShimNames},
 	{"capi/shim/functions.c", writeShimFunctions},
-	{"capi/shim/older.c", writeShimOlder},
 	{"capi/shim/fake/slots.h", writeFakeSlots},
 	{"capi/shim/fake/calls.c", writeFakeCalls},
 	{"capi/functions.go", writeEntries},

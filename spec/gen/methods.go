@@ -43,6 +43,7 @@ type builtMethods struct {
 	// where a function stands that has the name of a C function, in lower case, but not the comment that says so; and
 	// where one stands whose comment names a C function, but which is called something else
 	uncommented, misnamed map[string]string
+	finders               map[string]string // of package core, as the packages below it spell them
 }
 
 // of is the method of a function. The error says what to write, and where.
@@ -71,7 +72,7 @@ func bareName(api string) string { return strings.TrimPrefix(strings.TrimPrefix(
 // coreMethods finds the method for each C function: it has the function's name without acl or aclrt (or, where that is
 // taken, with it), and its comment begins "Method is function".
 func coreMethods(root string) (*builtMethods, error) {
-	b := &builtMethods{map[string]*method{}, map[string]string{}, map[string]string{}}
+	b := &builtMethods{methods: map[string]*method{}, uncommented: map[string]string{}, misnamed: map[string]string{}}
 	shared := map[string]string{}
 	for _, pkg := range corePackages {
 		finders, err := b.add(root, corePath(pkg), pkg, shared)
@@ -81,12 +82,13 @@ func coreMethods(root string) (*builtMethods, error) {
 		if pkg == "core" { // the first
 			shared = finders
 		}
+		b.finders = finders // in the end those of the last, which has none of its own
 	}
 	return b, nil
 }
 
 // corePackages are core and the packages below it.
-var corePackages = []string{"core", "launch", "memory", "model", "process", "signal", "transfer"}
+var corePackages = []string{"core", "launch", "memory", "model", "process", "signal", "transfer", "older"}
 
 // corePath is the directory of one of them, from the root of the module.
 func corePath(pkg string) string {
@@ -144,7 +146,7 @@ func (b *builtMethods) add(root, dir, pkg string, shared map[string]string) (map
 			}
 			at := fmt.Sprintf("%s/%s:%d", dir, filepath.Base(path), fset.Position(fn.Pos()).Line)
 			words := strings.Fields(fn.Doc.Text())
-			if len(words) < 3 || words[1] != "is" || !strings.HasPrefix(words[2], "acl") {
+			if len(words) < 3 || words[1] != "is" || !isAPI(words[2]) {
 				b.uncommented[strings.ToLower(fn.Name.Name)] = at
 				continue
 			}
@@ -169,6 +171,9 @@ func (b *builtMethods) add(root, dir, pkg string, shared map[string]string) (map
 	}
 	return finders, nil
 }
+
+// isAPI reports whether a word begins like a C function of the API, or of the layer below it.
+func isAPI(word string) bool { return strings.HasPrefix(word, "acl") || strings.HasPrefix(word, "rt") }
 
 // calls reports whether a file calls a method or a function.
 func calls(file *ast.File, name string) (found bool) {

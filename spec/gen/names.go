@@ -63,6 +63,9 @@ func (n *names) typeName(c string) {
 	if !rt {
 		rest = strings.TrimPrefix(c, "acl")
 	}
+	if older, ok := strings.CutSuffix(rest, "_t"); ok {
+		rest = strings.TrimPrefix(older, "rt")
+	}
 	name := upperFirst(rest)
 	if _, taken := n.used[name]; taken {
 		name = "RT" + name

@@ -41,7 +41,7 @@ func breakable(f *table.Function) []ruleToBreak {
 		if f.Status == table.Later && !slices.Contains(checks, r) || r.Expr == nil || r.Code == nil {
 			continue
 		}
-		if !r.Applies() || f.C.Return.Base != "aclError" {
+		if !r.Applies() || !f.ReturnsCode() {
 			continue
 		}
 		list = append(list, ruleToBreak{r})

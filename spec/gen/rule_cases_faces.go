@@ -12,7 +12,7 @@ import (
 // outside reports whether a case is for programs: a call that is refused, in the simplest way and with later rules
 // broken too. Calls with binaries and kernels are made by functions_kernel.c: they need a shared object.
 func (c *ruleCase) outside() bool {
-	return !c.more && (c.rule != nil || !c.built) && !(c.built && c.f.Group == "kernel")
+	return !c.more && (c.rule != nil || !c.built) && !(c.built && strings.HasSuffix(c.f.Group, "kernel"))
 }
 
 // fromC reports whether a program can make the call through a pointer to a function whose parameters are all slots.
@@ -30,7 +30,7 @@ func writeCCases(t *table.Table, _ string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	for _, h := range functionHeaders(t) {
-		fmt.Fprintf(&b, "#include <acl/%s>\n", h)
+		fmt.Fprintf(&b, "#include <%s>\n", table.Included(h))
 	}
 	b.WriteString("\n/* Calls that a rule refuses, or that say what is not built (without a rule). The arguments " +
 		"are explained in cases.c. */\n")

@@ -17,9 +17,6 @@ func fingerprint(t *table.Table) uint32 {
 	for _, f := range t.Functions {
 		fmt.Fprintln(h, f.Status, f.Proto)
 	}
-	for _, o := range t.Older.Functions {
-		fmt.Fprintln(h, o.Asks, o.Proto)
-	}
 	return binary.BigEndian.Uint32(h.Sum(nil))
 }
 
@@ -46,7 +43,7 @@ func writeShimNames(t *table.Table, _ string) ([]byte, error) {
 	b.WriteString("#include \"shim.h\"\n\nconst struct ropeway_name ropeway_names[ROPEWAY_FUNCTIONS] = {\n")
 	for _, f := range t.Functions {
 		code := 0
-		if returnsCode(f) {
+		if f.ReturnsCode() {
 			code = 1
 		}
 		fmt.Fprintf(&b, "\t{\"%s\", %d},\n", f.Name, code)
@@ -55,15 +52,13 @@ func writeShimNames(t *table.Table, _ string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func returnsCode(f *table.Function) bool { return f.C.Return.C == "aclError" }
-
 // writeShimFunctions writes every exported function and, for those that can be hooked, the original behind it: its
 // arguments become numbers, the core does the rest.
 func writeShimFunctions(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("#include \"shim.h\"\n\n")
 	for _, h := range functionHeaders(t) {
-		fmt.Fprintf(&b, "#include \"acl/%s\"\n", h)
+		fmt.Fprintf(&b, "#include \"%s\"\n", table.Included(h))
 	}
 	for _, f := range t.Functions {
 		if f.C.Variadic {
@@ -104,7 +99,7 @@ func functionHeaders(t *table.Table) []string {
 }
 
 // setup are the calls with which a program begins.
-var setup = map[string]bool{"aclInit": true, "aclrtSetDevice": true}
+var setup = map[string]bool{"aclInit": true, "aclrtSetDevice": true, "rtSetDevice": true}
 
 func shimFunction(b *bytes.Buffer, t *table.Table, f *table.Function) error {
 	proto := strings.TrimSuffix(strings.TrimSpace(f.Proto), ";")

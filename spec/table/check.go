@@ -29,7 +29,7 @@ type Size struct{ Size, Align int64 }
 var scalars = map[string]int64{
 	"char": 1, "unsigned char": 1, "bool": 1, "int8_t": 1, "uint8_t": 1,
 	"int16_t": 2, "uint16_t": 2, "int": 4, "int32_t": 4, "uint32_t": 4, "float": 4,
-	"int64_t": 8, "uint64_t": 8, "size_t": 8,
+	"int64_t": 8, "uint64_t": 8, "size_t": 8, "uintptr_t": 8,
 }
 
 // Products are the product names the table may use.
@@ -83,7 +83,6 @@ func (t *Table) check() error {
 	for i := range c.Overloads {
 		c.checkOverload(&c.Overloads[i])
 	}
-	c.checkOlder()
 	c.checkOutside()
 	return errors.Join(c.errs...)
 }
@@ -294,6 +293,7 @@ func (c *checker) checkFunctions() {
 			c.errorf("%s: prototype of %s", f.Name, f.C.Name)
 		}
 		c.checkProto(f.Name, f.C)
+		c.checkCalls(f)
 		c.checkPython(f, python)
 		c.nameRules(f)
 		for i := range f.Rules {
@@ -407,7 +407,7 @@ func (c *checker) checkSuchAs(f *Function, where string, r *Rule) {
 			c.errorf("%s: such_as is for errors passed on, not beside a code", where)
 		}
 	case r.SuchAs == nil:
-		if f.Status == Core && f.C.Return.Base == "aclError" && r.Applies() {
+		if f.Status == Core && f.ReturnsCode() && r.Applies() {
 			c.errorf("%s: it passes on %s and names none of them; add such_as", where, r.Ret)
 		}
 	case *r.SuchAs >= 100000 &&

@@ -14,7 +14,8 @@ import (
 func Load() (*Table, error) { return Parse(spec.Files) }
 
 // functionFiles hold functions, in the order of their numbers.
-var functionFiles = []string{"functions.yaml", "model-ri.yaml", "kernel.yaml", "profiling.yaml", "tdt.yaml"}
+var functionFiles = []string{"functions.yaml", "model-ri.yaml", "kernel.yaml", "profiling.yaml", "tdt.yaml",
+	"older.yaml"}
 
 // Parse reads the files of package spec from fsys and checks them. The error names every mistake found.
 func Parse(fsys fs.FS) (*Table, error) {
@@ -39,7 +40,6 @@ func Parse(fsys fs.FS) (*Table, error) {
 		{"errors.yaml", &t.Errors},
 		{"advice.yaml", &t.Advice},
 		{"overloads.yaml", &forms},
-		{"older.yaml", &t.Older},
 		{"outside.yaml", &t.Outside},
 	} {
 		if err := decode(fsys, f.name, f.into); err != nil {

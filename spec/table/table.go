@@ -11,7 +11,6 @@ import (
 type Table struct {
 	Functions []*Function // in the order of their numbers
 	Overloads []Overload  // the C++ call forms
-	Older     Older
 	Types     Types
 	Errors    Errors
 	Advice    Advice
@@ -42,8 +41,11 @@ type Function struct {
 	VisibilityMacro string   `yaml:"visibility_macro"`
 	// arguments of a call that succeeds, where those at hand do not; see spec/README.md
 	Good []string `yaml:"good"`
+	// a call of another function that does the same, in a name of the layer below the API; see spec/older.yaml
+	Calls string `yaml:"calls"`
 
 	C    Prototype   `yaml:"-"` // Proto, parsed
+	Same *Call       `yaml:"-"` // Calls, parsed; nil if it is empty
 	Form *PythonForm `yaml:"-"` // Python or PythonExtra, parsed; nil when both are missing
 }
 

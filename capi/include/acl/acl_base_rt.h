@@ -51,6 +51,8 @@
 extern "C" {
 #endif
 
+#define ACL_ERROR_INVALID_EXCEPTION_INFO (-1)
+
 /*
  * Error codes that are constants and not macros. In C++ they have the type the vendor gives them, int or uint32_t, and
  * can be bound to references. In C a "static const" is no constant expression and cannot label a case: there the int

@@ -897,7 +897,7 @@ typedef struct aclrtLaunchKernelAttr {
     aclrtLaunchKernelAttrValue value;
 } aclrtLaunchKernelAttr;
 
-/* 16 bytes. See aclrtLaunchKernelV2, aclrtLaunchKernelWithConfig, aclrtLaunchKernelWithHostArgs and 3 more. */
+/* 16 bytes. See aclrtLaunchKernelV2, aclrtLaunchKernelWithConfig, aclrtLaunchKernelWithHostArgs and 4 more. */
 typedef struct aclrtLaunchKernelCfg {
     aclrtLaunchKernelAttr* attrs;
     size_t numAttrs;

@@ -13,6 +13,14 @@
 #include "acl/acl_dump.h"
 #include "acl/acl_tdt.h"
 #include "acl/acl_tdt_queue.h"
+#include "runtime/dev.h"
+#include "runtime/config.h"
+#include "runtime/mem.h"
+#include "runtime/stream.h"
+#include "runtime/base.h"
+#include "runtime/event.h"
+#include "runtime/kernel.h"
+#include "profiling/aprof_pub.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
@@ -3625,6 +3633,397 @@ static void send_acltdtSetQueueRouteQueryInfo(void)
 	fake_arrived(ROPEWAY_acltdtSetQueueRouteQueryInfo, want, 4, &got, sizeof got);
 }
 
+static void send_rtSetDevice(void)
+{
+	static const uint64_t want[] = {0xffffffff80002041};
+	rtError_t got = rtSetDevice((int32_t)0xffffffff80002041);
+	fake_arrived(ROPEWAY_rtSetDevice, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDevice(void)
+{
+	static const uint64_t want[] = {0xfedc000000020510};
+	rtError_t got = rtGetDevice((int32_t*)(uintptr_t)0xfedc000000020510);
+	fake_arrived(ROPEWAY_rtGetDevice, want, 1, &got, sizeof got);
+}
+
+static void send_rtDeviceReset(void)
+{
+	static const uint64_t want[] = {0xffffffff80002061};
+	rtError_t got = rtDeviceReset((int32_t)0xffffffff80002061);
+	fake_arrived(ROPEWAY_rtDeviceReset, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDeviceCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000020710};
+	rtError_t got = rtGetDeviceCount((int32_t*)(uintptr_t)0xfedc000000020710);
+	fake_arrived(ROPEWAY_rtGetDeviceCount, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDevicePhyIdByIndex(void)
+{
+	static const uint64_t want[] = {0x80002081, 0xfedc000000020820};
+	rtError_t got = rtGetDevicePhyIdByIndex((uint32_t)0x80002081, (uint32_t*)(uintptr_t)0xfedc000000020820);
+	fake_arrived(ROPEWAY_rtGetDevicePhyIdByIndex, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetLogicDevIdByUserDevId(void)
+{
+	static const uint64_t want[] = {0xffffffff80002091, 0xfedc000000020920};
+	rtError_t got = rtGetLogicDevIdByUserDevId((int32_t)0xffffffff80002091, (int32_t*)(uintptr_t)0xfedc000000020920);
+	fake_arrived(ROPEWAY_rtGetLogicDevIdByUserDevId, want, 2, &got, sizeof got);
+}
+
+static void send_rtDeviceGetBareTgid(void)
+{
+	static const uint64_t want[] = {0xfedc000000020a10};
+	rtError_t got = rtDeviceGetBareTgid((uint32_t*)(uintptr_t)0xfedc000000020a10);
+	fake_arrived(ROPEWAY_rtDeviceGetBareTgid, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetDeviceInfo(void)
+{
+	static const uint64_t want[] = {0x800020b1, 0xffffffff800020b2, 0xffffffff800020b3, 0xfedc000000020b40};
+	rtError_t got = rtGetDeviceInfo((uint32_t)0x800020b1, (int32_t)0xffffffff800020b2, (int32_t)0xffffffff800020b3, (int64_t*)(uintptr_t)0xfedc000000020b40);
+	fake_arrived(ROPEWAY_rtGetDeviceInfo, want, 4, &got, sizeof got);
+}
+
+static void send_rtEnableP2P(void)
+{
+	static const uint64_t want[] = {0x800020c1, 0x800020c2, 0x800020c3};
+	rtError_t got = rtEnableP2P((uint32_t)0x800020c1, (uint32_t)0x800020c2, (uint32_t)0x800020c3);
+	fake_arrived(ROPEWAY_rtEnableP2P, want, 3, &got, sizeof got);
+}
+
+static void send_rtDisableP2P(void)
+{
+	static const uint64_t want[] = {0x800020d1, 0x800020d2};
+	rtError_t got = rtDisableP2P((uint32_t)0x800020d1, (uint32_t)0x800020d2);
+	fake_arrived(ROPEWAY_rtDisableP2P, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetSocVersion(void)
+{
+	static const uint64_t want[] = {0xfedc000000020e10, 0x800020e2};
+	rtError_t got = rtGetSocVersion((char*)(uintptr_t)0xfedc000000020e10, (uint32_t)0x800020e2);
+	fake_arrived(ROPEWAY_rtGetSocVersion, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetAiCoreCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000020f10};
+	rtError_t got = rtGetAiCoreCount((uint32_t*)(uintptr_t)0xfedc000000020f10);
+	fake_arrived(ROPEWAY_rtGetAiCoreCount, want, 1, &got, sizeof got);
+}
+
+static void send_rtGetAiCpuCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000021010};
+	rtError_t got = rtGetAiCpuCount((uint32_t*)(uintptr_t)0xfedc000000021010);
+	fake_arrived(ROPEWAY_rtGetAiCpuCount, want, 1, &got, sizeof got);
+}
+
+static void send_rtMalloc(void)
+{
+	static const uint64_t want[] = {0xfedc000000021110, 0x8000000000002112, 0x80002113, 0xa114};
+	rtError_t got = rtMalloc((void**)(uintptr_t)0xfedc000000021110, (uint64_t)0x8000000000002112, (rtMemType_t)0x80002113, (const uint16_t)0xa114);
+	fake_arrived(ROPEWAY_rtMalloc, want, 4, &got, sizeof got);
+}
+
+static void send_rtFree(void)
+{
+	static const uint64_t want[] = {0xfedc000000021210};
+	rtError_t got = rtFree((void*)(uintptr_t)0xfedc000000021210);
+	fake_arrived(ROPEWAY_rtFree, want, 1, &got, sizeof got);
+}
+
+static void send_rtMallocHost(void)
+{
+	static const uint64_t want[] = {0xfedc000000021310, 0x8000000000002132, 0xa133};
+	rtError_t got = rtMallocHost((void**)(uintptr_t)0xfedc000000021310, (uint64_t)0x8000000000002132, (const uint16_t)0xa133);
+	fake_arrived(ROPEWAY_rtMallocHost, want, 3, &got, sizeof got);
+}
+
+static void send_rtFreeHost(void)
+{
+	static const uint64_t want[] = {0xfedc000000021410};
+	rtError_t got = rtFreeHost((void*)(uintptr_t)0xfedc000000021410);
+	fake_arrived(ROPEWAY_rtFreeHost, want, 1, &got, sizeof got);
+}
+
+static void send_rtMemcpy(void)
+{
+	static const uint64_t want[] = {0xfedc000000021510, 0x8000000000002152, 0xfedc000000021530, 0x8000000000002154, 0x40002155};
+	rtError_t got = rtMemcpy((void*)(uintptr_t)0xfedc000000021510, (uint64_t)0x8000000000002152, (const void*)(uintptr_t)0xfedc000000021530, (uint64_t)0x8000000000002154, (rtMemcpyKind_t)0x40002155);
+	fake_arrived(ROPEWAY_rtMemcpy, want, 5, &got, sizeof got);
+}
+
+static void send_rtMemcpyAsync(void)
+{
+	static const uint64_t want[] = {0xfedc000000021610, 0x8000000000002162, 0xfedc000000021630, 0x8000000000002164, 0x40002165, 0xfedc000000021660};
+	rtError_t got = rtMemcpyAsync((void*)(uintptr_t)0xfedc000000021610, (uint64_t)0x8000000000002162, (const void*)(uintptr_t)0xfedc000000021630, (uint64_t)0x8000000000002164, (rtMemcpyKind_t)0x40002165, (aclrtStream)(uintptr_t)0xfedc000000021660);
+	fake_arrived(ROPEWAY_rtMemcpyAsync, want, 6, &got, sizeof got);
+}
+
+static void send_rtMemcpyAsyncWithoutCheckKind(void)
+{
+	static const uint64_t want[] = {0xfedc000000021710, 0x8000000000002172, 0xfedc000000021730, 0x8000000000002174, 0xffffffff80002175, 0xfedc000000021760};
+	rtError_t got = rtMemcpyAsyncWithoutCheckKind((void*)(uintptr_t)0xfedc000000021710, (uint64_t)0x8000000000002172, (const void*)(uintptr_t)0xfedc000000021730, (uint64_t)0x8000000000002174, (int32_t)0xffffffff80002175, (aclrtStream)(uintptr_t)0xfedc000000021760);
+	fake_arrived(ROPEWAY_rtMemcpyAsyncWithoutCheckKind, want, 6, &got, sizeof got);
+}
+
+static void send_rtIpcSetMemoryName(void)
+{
+	static const uint64_t want[] = {0xfedc000000021810, 0x8000000000002182, 0xfedc000000021830, 0x80002184};
+	rtError_t got = rtIpcSetMemoryName((const void*)(uintptr_t)0xfedc000000021810, (uint64_t)0x8000000000002182, (char*)(uintptr_t)0xfedc000000021830, (uint32_t)0x80002184);
+	fake_arrived(ROPEWAY_rtIpcSetMemoryName, want, 4, &got, sizeof got);
+}
+
+static void send_rtIpcDestroyMemoryName(void)
+{
+	static const uint64_t want[] = {0xfedc000000021910};
+	rtError_t got = rtIpcDestroyMemoryName((const char*)(uintptr_t)0xfedc000000021910);
+	fake_arrived(ROPEWAY_rtIpcDestroyMemoryName, want, 1, &got, sizeof got);
+}
+
+static void send_rtIpcOpenMemory(void)
+{
+	static const uint64_t want[] = {0xfedc000000021a10, 0xfedc000000021a20};
+	rtError_t got = rtIpcOpenMemory((void**)(uintptr_t)0xfedc000000021a10, (const char*)(uintptr_t)0xfedc000000021a20);
+	fake_arrived(ROPEWAY_rtIpcOpenMemory, want, 2, &got, sizeof got);
+}
+
+static void send_rtIpcCloseMemory(void)
+{
+	static const uint64_t want[] = {0xfedc000000021b10};
+	rtError_t got = rtIpcCloseMemory((const void*)(uintptr_t)0xfedc000000021b10);
+	fake_arrived(ROPEWAY_rtIpcCloseMemory, want, 1, &got, sizeof got);
+}
+
+static void send_rtSetIpcMemPid(void)
+{
+	static const uint64_t want[] = {0xfedc000000021c10, 0xfedc000000021c20, 0xffffffff800021c3};
+	rtError_t got = rtSetIpcMemPid((const char*)(uintptr_t)0xfedc000000021c10, (int32_t*)(uintptr_t)0xfedc000000021c20, (int32_t)0xffffffff800021c3);
+	fake_arrived(ROPEWAY_rtSetIpcMemPid, want, 3, &got, sizeof got);
+}
+
+static void send_rtSetIpcMemorySuperPodPid(void)
+{
+	static const uint64_t want[] = {0xfedc000000021d10, 0x800021d2, 0xfedc000000021d30, 0xffffffff800021d4};
+	rtError_t got = rtSetIpcMemorySuperPodPid((const char*)(uintptr_t)0xfedc000000021d10, (uint32_t)0x800021d2, (int32_t*)(uintptr_t)0xfedc000000021d30, (int32_t)0xffffffff800021d4);
+	fake_arrived(ROPEWAY_rtSetIpcMemorySuperPodPid, want, 4, &got, sizeof got);
+}
+
+static void send_rtStreamCreate(void)
+{
+	static const uint64_t want[] = {0xfedc000000021e10, 0xffffffff800021e2};
+	rtError_t got = rtStreamCreate((aclrtStream*)(uintptr_t)0xfedc000000021e10, (int32_t)0xffffffff800021e2);
+	fake_arrived(ROPEWAY_rtStreamCreate, want, 2, &got, sizeof got);
+}
+
+static void send_rtStreamDestroy(void)
+{
+	static const uint64_t want[] = {0xfedc000000021f10};
+	rtError_t got = rtStreamDestroy((aclrtStream)(uintptr_t)0xfedc000000021f10);
+	fake_arrived(ROPEWAY_rtStreamDestroy, want, 1, &got, sizeof got);
+}
+
+static void send_rtStreamSynchronize(void)
+{
+	static const uint64_t want[] = {0xfedc000000022010};
+	rtError_t got = rtStreamSynchronize((aclrtStream)(uintptr_t)0xfedc000000022010);
+	fake_arrived(ROPEWAY_rtStreamSynchronize, want, 1, &got, sizeof got);
+}
+
+static void send_rtStreamGetSqid(void)
+{
+	static const uint64_t want[] = {0xfedc000000022110, 0xfedc000000022120};
+	rtError_t got = rtStreamGetSqid((aclrtStream)(uintptr_t)0xfedc000000022110, (uint32_t*)(uintptr_t)0xfedc000000022120);
+	fake_arrived(ROPEWAY_rtStreamGetSqid, want, 2, &got, sizeof got);
+}
+
+static void send_rtStreamGetCqid(void)
+{
+	static const uint64_t want[] = {0xfedc000000022210, 0xfedc000000022220, 0xfedc000000022230};
+	rtError_t got = rtStreamGetCqid((aclrtStream)(uintptr_t)0xfedc000000022210, (uint32_t*)(uintptr_t)0xfedc000000022220, (uint32_t*)(uintptr_t)0xfedc000000022230);
+	fake_arrived(ROPEWAY_rtStreamGetCqid, want, 3, &got, sizeof got);
+}
+
+static void send_rtGetTaskIdAndStreamID(void)
+{
+	static const uint64_t want[] = {0xfedc000000022310, 0xfedc000000022320};
+	rtError_t got = rtGetTaskIdAndStreamID((uint32_t*)(uintptr_t)0xfedc000000022310, (uint32_t*)(uintptr_t)0xfedc000000022320);
+	fake_arrived(ROPEWAY_rtGetTaskIdAndStreamID, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyCreate(void)
+{
+	static const uint64_t want[] = {0xffffffff80002241, 0xfedc000000022420};
+	rtError_t got = rtNotifyCreate((int32_t)0xffffffff80002241, (aclrtNotify*)(uintptr_t)0xfedc000000022420);
+	fake_arrived(ROPEWAY_rtNotifyCreate, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyDestroy(void)
+{
+	static const uint64_t want[] = {0xfedc000000022510};
+	rtError_t got = rtNotifyDestroy((aclrtNotify)(uintptr_t)0xfedc000000022510);
+	fake_arrived(ROPEWAY_rtNotifyDestroy, want, 1, &got, sizeof got);
+}
+
+static void send_rtNotifyRecord(void)
+{
+	static const uint64_t want[] = {0xfedc000000022610, 0xfedc000000022620};
+	rtError_t got = rtNotifyRecord((aclrtNotify)(uintptr_t)0xfedc000000022610, (aclrtStream)(uintptr_t)0xfedc000000022620);
+	fake_arrived(ROPEWAY_rtNotifyRecord, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyWait(void)
+{
+	static const uint64_t want[] = {0xfedc000000022710, 0xfedc000000022720};
+	rtError_t got = rtNotifyWait((aclrtNotify)(uintptr_t)0xfedc000000022710, (aclrtStream)(uintptr_t)0xfedc000000022720);
+	fake_arrived(ROPEWAY_rtNotifyWait, want, 2, &got, sizeof got);
+}
+
+static void send_rtNotifyGetAddrOffset(void)
+{
+	static const uint64_t want[] = {0xfedc000000022810, 0xfedc000000022820};
+	rtError_t got = rtNotifyGetAddrOffset((aclrtNotify)(uintptr_t)0xfedc000000022810, (uint64_t*)(uintptr_t)0xfedc000000022820);
+	fake_arrived(ROPEWAY_rtNotifyGetAddrOffset, want, 2, &got, sizeof got);
+}
+
+static void send_rtGetC2cCtrlAddr(void)
+{
+	static const uint64_t want[] = {0xfedc000000022910, 0xfedc000000022920};
+	rtError_t got = rtGetC2cCtrlAddr((uint64_t*)(uintptr_t)0xfedc000000022910, (uint32_t*)(uintptr_t)0xfedc000000022920);
+	fake_arrived(ROPEWAY_rtGetC2cCtrlAddr, want, 2, &got, sizeof got);
+}
+
+static void send_rtDevBinaryRegister(void)
+{
+	static const uint64_t want[] = {0xfedc000000022a10, 0xfedc000000022a20};
+	rtError_t got = rtDevBinaryRegister((const rtDevBinary_t*)(uintptr_t)0xfedc000000022a10, (void**)(uintptr_t)0xfedc000000022a20);
+	fake_arrived(ROPEWAY_rtDevBinaryRegister, want, 2, &got, sizeof got);
+}
+
+static void send_rtRegisterAllKernel(void)
+{
+	static const uint64_t want[] = {0xfedc000000022b10, 0xfedc000000022b20};
+	rtError_t got = rtRegisterAllKernel((const rtDevBinary_t*)(uintptr_t)0xfedc000000022b10, (void**)(uintptr_t)0xfedc000000022b20);
+	fake_arrived(ROPEWAY_rtRegisterAllKernel, want, 2, &got, sizeof got);
+}
+
+static void send_rtDevBinaryUnRegister(void)
+{
+	static const uint64_t want[] = {0xfedc000000022c10};
+	rtError_t got = rtDevBinaryUnRegister((aclrtBinHandle)(uintptr_t)0xfedc000000022c10);
+	fake_arrived(ROPEWAY_rtDevBinaryUnRegister, want, 1, &got, sizeof got);
+}
+
+static void send_rtFunctionRegister(void)
+{
+	static const uint64_t want[] = {0xfedc000000022d10, 0xfedc000000022d20, 0xfedc000000022d30, 0xfedc000000022d40, 0x800022d5};
+	rtError_t got = rtFunctionRegister((aclrtBinHandle)(uintptr_t)0xfedc000000022d10, (const void*)(uintptr_t)0xfedc000000022d20, (const char*)(uintptr_t)0xfedc000000022d30, (const void*)(uintptr_t)0xfedc000000022d40, (uint32_t)0x800022d5);
+	fake_arrived(ROPEWAY_rtFunctionRegister, want, 5, &got, sizeof got);
+}
+
+static void send_rtKernelLaunch(void)
+{
+	static const uint64_t want[] = {0xfedc000000022e10, 0x800022e2, 0xfedc000000022e30, 0x800022e4, 0xfedc000000022e50, 0xfedc000000022e60};
+	rtError_t got = rtKernelLaunch((const void*)(uintptr_t)0xfedc000000022e10, (uint32_t)0x800022e2, (void*)(uintptr_t)0xfedc000000022e30, (uint32_t)0x800022e4, (rtSmDesc_t*)(uintptr_t)0xfedc000000022e50, (aclrtStream)(uintptr_t)0xfedc000000022e60);
+	fake_arrived(ROPEWAY_rtKernelLaunch, want, 6, &got, sizeof got);
+}
+
+static void send_rtKernelLaunchWithFlagV2(void)
+{
+	static const uint64_t want[] = {0xfedc000000022f10, 0x800022f2, 0xfedc000000022f30, 0xfedc000000022f40, 0xfedc000000022f50, 0x800022f6, 0xfedc000000022f70};
+	rtError_t got = rtKernelLaunchWithFlagV2((const void*)(uintptr_t)0xfedc000000022f10, (uint32_t)0x800022f2, (rtArgsEx_t*)(uintptr_t)0xfedc000000022f30, (rtSmDesc_t*)(uintptr_t)0xfedc000000022f40, (aclrtStream)(uintptr_t)0xfedc000000022f50, (uint32_t)0x800022f6, (const rtTaskCfgInfo_t*)(uintptr_t)0xfedc000000022f70);
+	fake_arrived(ROPEWAY_rtKernelLaunchWithFlagV2, want, 7, &got, sizeof got);
+}
+
+static void send_rtKernelLaunchWithHandleV2(void)
+{
+	static const uint64_t want[] = {0xfedc000000023010, 0x8000000000002302, 0x80002303, 0xfedc000000023040, 0xfedc000000023050, 0xfedc000000023060, 0xfedc000000023070};
+	rtError_t got = rtKernelLaunchWithHandleV2((aclrtBinHandle)(uintptr_t)0xfedc000000023010, (const uint64_t)0x8000000000002302, (uint32_t)0x80002303, (rtArgsEx_t*)(uintptr_t)0xfedc000000023040, (rtSmDesc_t*)(uintptr_t)0xfedc000000023050, (aclrtStream)(uintptr_t)0xfedc000000023060, (const rtTaskCfgInfo_t*)(uintptr_t)0xfedc000000023070);
+	fake_arrived(ROPEWAY_rtKernelLaunchWithHandleV2, want, 7, &got, sizeof got);
+}
+
+static void send_rtsLaunchCpuKernel(void)
+{
+	static const uint64_t want[] = {0xfedc000000023110, 0x80002312, 0xfedc000000023130, 0xfedc000000023140, 0xfedc000000023150};
+	rtError_t got = rtsLaunchCpuKernel((aclrtFuncHandle)(uintptr_t)0xfedc000000023110, (uint32_t)0x80002312, (aclrtStream)(uintptr_t)0xfedc000000023130, (const aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000023140, (rtCpuKernelArgs_t*)(uintptr_t)0xfedc000000023150);
+	fake_arrived(ROPEWAY_rtsLaunchCpuKernel, want, 5, &got, sizeof got);
+}
+
+static void send_rtAicpuKernelLaunchExWithArgs(void)
+{
+	static const uint64_t want[] = {0x80002321, 0xfedc000000023220, 0x80002323, 0xfedc000000023240, 0xfedc000000023250, 0xfedc000000023260, 0x80002327};
+	rtError_t got = rtAicpuKernelLaunchExWithArgs((const uint32_t)0x80002321, (const char*)(uintptr_t)0xfedc000000023220, (const uint32_t)0x80002323, (const rtAicpuArgsEx_t*)(uintptr_t)0xfedc000000023240, (rtSmDesc_t*)(uintptr_t)0xfedc000000023250, (aclrtStream)(uintptr_t)0xfedc000000023260, (const uint32_t)0x80002327);
+	fake_arrived(ROPEWAY_rtAicpuKernelLaunchExWithArgs, want, 7, &got, sizeof got);
+}
+
+static void send_rtRegisterFuncSymbol(void)
+{
+	static const uint64_t want[] = {0xfedc000000023310, 0xfedc000000023320, 0xfedc000000023330, 0xfedc000000023340};
+	rtError_t got = rtRegisterFuncSymbol((aclrtBinHandle)(uintptr_t)0xfedc000000023310, (const void*)(uintptr_t)0xfedc000000023320, (const char*)(uintptr_t)0xfedc000000023330, (void*)(uintptr_t)0xfedc000000023340);
+	fake_arrived(ROPEWAY_rtRegisterFuncSymbol, want, 4, &got, sizeof got);
+}
+
+static void send_rtRegisterVariable(void)
+{
+	static const uint64_t want[] = {0xfedc000000023410, 0xfedc000000023420, 0xfedc000000023430, 0x8000000000002344, 0x80002345, 0xfedc000000023460};
+	rtError_t got = rtRegisterVariable((aclrtBinHandle)(uintptr_t)0xfedc000000023410, (const void*)(uintptr_t)0xfedc000000023420, (const char*)(uintptr_t)0xfedc000000023430, (size_t)0x8000000000002344, (uint32_t)0x80002345, (void*)(uintptr_t)0xfedc000000023460);
+	fake_arrived(ROPEWAY_rtRegisterVariable, want, 6, &got, sizeof got);
+}
+
+static void send_rtGeneralCtrl(void)
+{
+	static const uint64_t want[] = {0xfedc000000023510, 0x80002352, 0x80002353};
+	rtError_t got = rtGeneralCtrl((uintptr_t*)(uintptr_t)0xfedc000000023510, (uint32_t)0x80002352, (uint32_t)0x80002353);
+	fake_arrived(ROPEWAY_rtGeneralCtrl, want, 3, &got, sizeof got);
+}
+
+static void send_MsprofReportApi(void)
+{
+	static const uint64_t want[] = {0x80002361, 0xfedc000000023620};
+	int32_t got = MsprofReportApi((uint32_t)0x80002361, (const void*)(uintptr_t)0xfedc000000023620);
+	fake_arrived(ROPEWAY_MsprofReportApi, want, 2, &got, sizeof got);
+}
+
+static void send_MsprofReportCompactInfo(void)
+{
+	static const uint64_t want[] = {0x80002371, 0xfedc000000023720, 0x80002373};
+	int32_t got = MsprofReportCompactInfo((uint32_t)0x80002371, (const void*)(uintptr_t)0xfedc000000023720, (uint32_t)0x80002373);
+	fake_arrived(ROPEWAY_MsprofReportCompactInfo, want, 3, &got, sizeof got);
+}
+
+static void send_MsprofReportAdditionalInfo(void)
+{
+	static const uint64_t want[] = {0x80002381, 0xfedc000000023820, 0x80002383};
+	int32_t got = MsprofReportAdditionalInfo((uint32_t)0x80002381, (const void*)(uintptr_t)0xfedc000000023820, (uint32_t)0x80002383);
+	fake_arrived(ROPEWAY_MsprofReportAdditionalInfo, want, 3, &got, sizeof got);
+}
+
+static void send_MsprofSysCycleTime(void)
+{
+	uint64_t got = MsprofSysCycleTime();
+	fake_arrived(ROPEWAY_MsprofSysCycleTime, NULL, 0, &got, sizeof got);
+}
+
+static void send_MsprofSetDeviceIdByGeModelIdx(void)
+{
+	static const uint64_t want[] = {0x800023a1, 0x800023a2};
+	int32_t got = MsprofSetDeviceIdByGeModelIdx((const uint32_t)0x800023a1, (const uint32_t)0x800023a2);
+	fake_arrived(ROPEWAY_MsprofSetDeviceIdByGeModelIdx, want, 2, &got, sizeof got);
+}
+
+static void send_MsprofUnsetDeviceIdByGeModelIdx(void)
+{
+	static const uint64_t want[] = {0x800023b1, 0x800023b2};
+	int32_t got = MsprofUnsetDeviceIdByGeModelIdx((const uint32_t)0x800023b1, (const uint32_t)0x800023b2);
+	fake_arrived(ROPEWAY_MsprofUnsetDeviceIdByGeModelIdx, want, 2, &got, sizeof got);
+}
+
 const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclrtMemcpy, 1},
 	{send_aclrtMemcpyAsync, 1},
@@ -4142,4 +4541,60 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_acltdtCreateQueueRouteQueryInfo, 0},
 	{send_acltdtDestroyQueueRouteQueryInfo, 1},
 	{send_acltdtSetQueueRouteQueryInfo, 1},
+	{send_rtSetDevice, 1},
+	{send_rtGetDevice, 1},
+	{send_rtDeviceReset, 1},
+	{send_rtGetDeviceCount, 1},
+	{send_rtGetDevicePhyIdByIndex, 1},
+	{send_rtGetLogicDevIdByUserDevId, 1},
+	{send_rtDeviceGetBareTgid, 1},
+	{send_rtGetDeviceInfo, 1},
+	{send_rtEnableP2P, 1},
+	{send_rtDisableP2P, 1},
+	{send_rtGetSocVersion, 1},
+	{send_rtGetAiCoreCount, 1},
+	{send_rtGetAiCpuCount, 1},
+	{send_rtMalloc, 1},
+	{send_rtFree, 1},
+	{send_rtMallocHost, 1},
+	{send_rtFreeHost, 1},
+	{send_rtMemcpy, 1},
+	{send_rtMemcpyAsync, 1},
+	{send_rtMemcpyAsyncWithoutCheckKind, 1},
+	{send_rtIpcSetMemoryName, 1},
+	{send_rtIpcDestroyMemoryName, 1},
+	{send_rtIpcOpenMemory, 1},
+	{send_rtIpcCloseMemory, 1},
+	{send_rtSetIpcMemPid, 1},
+	{send_rtSetIpcMemorySuperPodPid, 1},
+	{send_rtStreamCreate, 1},
+	{send_rtStreamDestroy, 1},
+	{send_rtStreamSynchronize, 1},
+	{send_rtStreamGetSqid, 1},
+	{send_rtStreamGetCqid, 1},
+	{send_rtGetTaskIdAndStreamID, 1},
+	{send_rtNotifyCreate, 1},
+	{send_rtNotifyDestroy, 1},
+	{send_rtNotifyRecord, 1},
+	{send_rtNotifyWait, 1},
+	{send_rtNotifyGetAddrOffset, 1},
+	{send_rtGetC2cCtrlAddr, 1},
+	{send_rtDevBinaryRegister, 1},
+	{send_rtRegisterAllKernel, 1},
+	{send_rtDevBinaryUnRegister, 1},
+	{send_rtFunctionRegister, 1},
+	{send_rtKernelLaunch, 1},
+	{send_rtKernelLaunchWithFlagV2, 1},
+	{send_rtKernelLaunchWithHandleV2, 1},
+	{send_rtsLaunchCpuKernel, 1},
+	{send_rtAicpuKernelLaunchExWithArgs, 1},
+	{send_rtRegisterFuncSymbol, 1},
+	{send_rtRegisterVariable, 1},
+	{send_rtGeneralCtrl, 1},
+	{send_MsprofReportApi, 0},
+	{send_MsprofReportCompactInfo, 0},
+	{send_MsprofReportAdditionalInfo, 0},
+	{send_MsprofSysCycleTime, 0},
+	{send_MsprofSetDeviceIdByGeModelIdx, 0},
+	{send_MsprofUnsetDeviceIdByGeModelIdx, 0},
 };

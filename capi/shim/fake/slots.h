@@ -523,6 +523,62 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	0, /* acltdtCreateQueueRouteQueryInfo */
 	1, /* acltdtDestroyQueueRouteQueryInfo */
 	4, /* acltdtSetQueueRouteQueryInfo */
+	1, /* rtSetDevice */
+	1, /* rtGetDevice */
+	1, /* rtDeviceReset */
+	1, /* rtGetDeviceCount */
+	2, /* rtGetDevicePhyIdByIndex */
+	2, /* rtGetLogicDevIdByUserDevId */
+	1, /* rtDeviceGetBareTgid */
+	4, /* rtGetDeviceInfo */
+	3, /* rtEnableP2P */
+	2, /* rtDisableP2P */
+	2, /* rtGetSocVersion */
+	1, /* rtGetAiCoreCount */
+	1, /* rtGetAiCpuCount */
+	4, /* rtMalloc */
+	1, /* rtFree */
+	3, /* rtMallocHost */
+	1, /* rtFreeHost */
+	5, /* rtMemcpy */
+	6, /* rtMemcpyAsync */
+	6, /* rtMemcpyAsyncWithoutCheckKind */
+	4, /* rtIpcSetMemoryName */
+	1, /* rtIpcDestroyMemoryName */
+	2, /* rtIpcOpenMemory */
+	1, /* rtIpcCloseMemory */
+	3, /* rtSetIpcMemPid */
+	4, /* rtSetIpcMemorySuperPodPid */
+	2, /* rtStreamCreate */
+	1, /* rtStreamDestroy */
+	1, /* rtStreamSynchronize */
+	2, /* rtStreamGetSqid */
+	3, /* rtStreamGetCqid */
+	2, /* rtGetTaskIdAndStreamID */
+	2, /* rtNotifyCreate */
+	1, /* rtNotifyDestroy */
+	2, /* rtNotifyRecord */
+	2, /* rtNotifyWait */
+	2, /* rtNotifyGetAddrOffset */
+	2, /* rtGetC2cCtrlAddr */
+	2, /* rtDevBinaryRegister */
+	2, /* rtRegisterAllKernel */
+	1, /* rtDevBinaryUnRegister */
+	5, /* rtFunctionRegister */
+	6, /* rtKernelLaunch */
+	7, /* rtKernelLaunchWithFlagV2 */
+	7, /* rtKernelLaunchWithHandleV2 */
+	5, /* rtsLaunchCpuKernel */
+	7, /* rtAicpuKernelLaunchExWithArgs */
+	4, /* rtRegisterFuncSymbol */
+	6, /* rtRegisterVariable */
+	3, /* rtGeneralCtrl */
+	2, /* MsprofReportApi */
+	3, /* MsprofReportCompactInfo */
+	3, /* MsprofReportAdditionalInfo */
+	0, /* MsprofSysCycleTime */
+	2, /* MsprofSetDeviceIdByGeModelIdx */
+	2, /* MsprofUnsetDeviceIdByGeModelIdx */
 };
 
 /* Slots that hold the address of a struct which the program passed by value. */

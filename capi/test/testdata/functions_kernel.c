@@ -1,12 +1,10 @@
 /* Group kernel: binaries, functions, arguments and launches. ROPEWAY_TEST_KERNELS names the shared object of kernels/functions.c. */
 #include "proof.h"
 #include "ropeway/kernel.h"
+#include "runtime/kernel.h"
 
 void functions_kernels(void);
 void functions_simt(void);
-
-extern int32_t rtRegisterFuncSymbol(void *binary, const void *symbol, const char *name, void *reserve);
-extern int32_t rtRegisterVariable(void *binary, const void *variable, const char *name, size_t size, uint32_t flags, void *reserve);
 
 static aclrtBinHandle binary;
 static unsigned char *image;

@@ -35,6 +35,7 @@ void functions_counting(void);
 void functions_pools(void);
 void functions_kernels(void);
 void functions_simt(void);
+void functions_rt(void);
 void functions_mapping(void);
 void functions_links(void);
 void functions_sharing(const char *self, bool a3);
@@ -46,6 +47,8 @@ static void functions_more(char **argv)
 		functions_marks();
 	} else if (strcmp(argv[1], "kernels") == 0) {
 		functions_kernels();
+	} else if (strcmp(argv[1], "rt") == 0) {
+		functions_rt();
 	} else if (strcmp(argv[1], "950") == 0) {
 		functions_counting();
 		functions_copies_950();

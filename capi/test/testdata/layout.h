@@ -18,6 +18,15 @@
 #include "acl/acl_prof.h"
 #include "acl/acl_dump.h"
 #include "acl/acl_platform.h"
+#include "runtime/rt.h"
+#include "runtime/base.h"
+#include "runtime/config.h"
+#include "runtime/dev.h"
+#include "runtime/mem.h"
+#include "runtime/stream.h"
+#include "runtime/event.h"
+#include "runtime/kernel.h"
+#include "profiling/aprof_pub.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "acl/error_codes/ge_error_codes.h"
 
@@ -686,4 +695,134 @@ ROPEWAY_ASSERT(offsetof(acldumpTensorInfo, shape) == 56, offset_of_acldumpTensor
 ROPEWAY_ASSERT(sizeof(((acldumpTensorInfo*)0)->shape) == 200, size_of_acldumpTensorInfo_shape);
 ROPEWAY_ASSERT(offsetof(acldumpTensorInfo, originShape) == 256, offset_of_acldumpTensorInfo_originShape);
 ROPEWAY_ASSERT(sizeof(((acldumpTensorInfo*)0)->originShape) == 200, size_of_acldumpTensorInfo_originShape);
+
+ROPEWAY_ASSERT(sizeof(rtDevBinary_t) == 24, size_of_rtDevBinary_t);
+ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(rtDevBinary_t) == 8, alignment_of_rtDevBinary_t);
+ROPEWAY_ASSERT(offsetof(rtDevBinary_t, magic) == 0, offset_of_rtDevBinary_t_magic);
+ROPEWAY_ASSERT(sizeof(((rtDevBinary_t*)0)->magic) == 4, size_of_rtDevBinary_t_magic);
+ROPEWAY_ASSERT(offsetof(rtDevBinary_t, version) == 4, offset_of_rtDevBinary_t_version);
+ROPEWAY_ASSERT(sizeof(((rtDevBinary_t*)0)->version) == 4, size_of_rtDevBinary_t_version);
+ROPEWAY_ASSERT(offsetof(rtDevBinary_t, data) == 8, offset_of_rtDevBinary_t_data);
+ROPEWAY_ASSERT(sizeof(((rtDevBinary_t*)0)->data) == 8, size_of_rtDevBinary_t_data);
+ROPEWAY_ASSERT(offsetof(rtDevBinary_t, length) == 16, offset_of_rtDevBinary_t_length);
+ROPEWAY_ASSERT(sizeof(((rtDevBinary_t*)0)->length) == 8, size_of_rtDevBinary_t_length);
+
+ROPEWAY_ASSERT(sizeof(rtHostInputInfo_t) == 8, size_of_rtHostInputInfo_t);
+ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(rtHostInputInfo_t) == 4, alignment_of_rtHostInputInfo_t);
+ROPEWAY_ASSERT(offsetof(rtHostInputInfo_t, addrOffset) == 0, offset_of_rtHostInputInfo_t_addrOffset);
+ROPEWAY_ASSERT(sizeof(((rtHostInputInfo_t*)0)->addrOffset) == 4, size_of_rtHostInputInfo_t_addrOffset);
+ROPEWAY_ASSERT(offsetof(rtHostInputInfo_t, dataOffset) == 4, offset_of_rtHostInputInfo_t_dataOffset);
+ROPEWAY_ASSERT(sizeof(((rtHostInputInfo_t*)0)->dataOffset) == 4, size_of_rtHostInputInfo_t_dataOffset);
+
+ROPEWAY_ASSERT(sizeof(rtArgsEx_t) == 40, size_of_rtArgsEx_t);
+ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(rtArgsEx_t) == 8, alignment_of_rtArgsEx_t);
+ROPEWAY_ASSERT(offsetof(rtArgsEx_t, args) == 0, offset_of_rtArgsEx_t_args);
+ROPEWAY_ASSERT(sizeof(((rtArgsEx_t*)0)->args) == 8, size_of_rtArgsEx_t_args);
+ROPEWAY_ASSERT(offsetof(rtArgsEx_t, hostInputInfoPtr) == 8, offset_of_rtArgsEx_t_hostInputInfoPtr);
+ROPEWAY_ASSERT(sizeof(((rtArgsEx_t*)0)->hostInputInfoPtr) == 8, size_of_rtArgsEx_t_hostInputInfoPtr);
+ROPEWAY_ASSERT(offsetof(rtArgsEx_t, argsSize) == 16, offset_of_rtArgsEx_t_argsSize);
+ROPEWAY_ASSERT(sizeof(((rtArgsEx_t*)0)->argsSize) == 4, size_of_rtArgsEx_t_argsSize);
+ROPEWAY_ASSERT(offsetof(rtArgsEx_t, tilingAddrOffset) == 20, offset_of_rtArgsEx_t_tilingAddrOffset);
+ROPEWAY_ASSERT(sizeof(((rtArgsEx_t*)0)->tilingAddrOffset) == 4, size_of_rtArgsEx_t_tilingAddrOffset);
+ROPEWAY_ASSERT(offsetof(rtArgsEx_t, tilingDataOffset) == 24, offset_of_rtArgsEx_t_tilingDataOffset);
+ROPEWAY_ASSERT(sizeof(((rtArgsEx_t*)0)->tilingDataOffset) == 4, size_of_rtArgsEx_t_tilingDataOffset);
+ROPEWAY_ASSERT(offsetof(rtArgsEx_t, hostInputInfoNum) == 28, offset_of_rtArgsEx_t_hostInputInfoNum);
+ROPEWAY_ASSERT(sizeof(((rtArgsEx_t*)0)->hostInputInfoNum) == 2, size_of_rtArgsEx_t_hostInputInfoNum);
+ROPEWAY_ASSERT(offsetof(rtArgsEx_t, hasTiling) == 30, offset_of_rtArgsEx_t_hasTiling);
+ROPEWAY_ASSERT(sizeof(((rtArgsEx_t*)0)->hasTiling) == 1, size_of_rtArgsEx_t_hasTiling);
+ROPEWAY_ASSERT(offsetof(rtArgsEx_t, isNoNeedH2DCopy) == 31, offset_of_rtArgsEx_t_isNoNeedH2DCopy);
+ROPEWAY_ASSERT(sizeof(((rtArgsEx_t*)0)->isNoNeedH2DCopy) == 1, size_of_rtArgsEx_t_isNoNeedH2DCopy);
+ROPEWAY_ASSERT(offsetof(rtArgsEx_t, reserved) == 32, offset_of_rtArgsEx_t_reserved);
+ROPEWAY_ASSERT(sizeof(((rtArgsEx_t*)0)->reserved) == 4, size_of_rtArgsEx_t_reserved);
+
+ROPEWAY_ASSERT(sizeof(rtAicpuArgsEx_t) == 48, size_of_rtAicpuArgsEx_t);
+ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(rtAicpuArgsEx_t) == 8, alignment_of_rtAicpuArgsEx_t);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, args) == 0, offset_of_rtAicpuArgsEx_t_args);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->args) == 8, size_of_rtAicpuArgsEx_t_args);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, hostInputInfoPtr) == 8, offset_of_rtAicpuArgsEx_t_hostInputInfoPtr);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->hostInputInfoPtr) == 8, size_of_rtAicpuArgsEx_t_hostInputInfoPtr);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, kernelOffsetInfoPtr) == 16, offset_of_rtAicpuArgsEx_t_kernelOffsetInfoPtr);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->kernelOffsetInfoPtr) == 8, size_of_rtAicpuArgsEx_t_kernelOffsetInfoPtr);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, argsSize) == 24, offset_of_rtAicpuArgsEx_t_argsSize);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->argsSize) == 4, size_of_rtAicpuArgsEx_t_argsSize);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, hostInputInfoNum) == 28, offset_of_rtAicpuArgsEx_t_hostInputInfoNum);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->hostInputInfoNum) == 2, size_of_rtAicpuArgsEx_t_hostInputInfoNum);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, kernelOffsetInfoNum) == 30, offset_of_rtAicpuArgsEx_t_kernelOffsetInfoNum);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->kernelOffsetInfoNum) == 2, size_of_rtAicpuArgsEx_t_kernelOffsetInfoNum);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, soNameAddrOffset) == 32, offset_of_rtAicpuArgsEx_t_soNameAddrOffset);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->soNameAddrOffset) == 4, size_of_rtAicpuArgsEx_t_soNameAddrOffset);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, kernelNameAddrOffset) == 36, offset_of_rtAicpuArgsEx_t_kernelNameAddrOffset);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->kernelNameAddrOffset) == 4, size_of_rtAicpuArgsEx_t_kernelNameAddrOffset);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, isNoNeedH2DCopy) == 40, offset_of_rtAicpuArgsEx_t_isNoNeedH2DCopy);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->isNoNeedH2DCopy) == 1, size_of_rtAicpuArgsEx_t_isNoNeedH2DCopy);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, timeout) == 42, offset_of_rtAicpuArgsEx_t_timeout);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->timeout) == 2, size_of_rtAicpuArgsEx_t_timeout);
+ROPEWAY_ASSERT(offsetof(rtAicpuArgsEx_t, reserved) == 44, offset_of_rtAicpuArgsEx_t_reserved);
+ROPEWAY_ASSERT(sizeof(((rtAicpuArgsEx_t*)0)->reserved) == 1, size_of_rtAicpuArgsEx_t_reserved);
+
+ROPEWAY_ASSERT(sizeof(rtCpuKernelArgs_t) == 72, size_of_rtCpuKernelArgs_t);
+ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(rtCpuKernelArgs_t) == 8, alignment_of_rtCpuKernelArgs_t);
+ROPEWAY_ASSERT(offsetof(rtCpuKernelArgs_t, baseArgs) == 0, offset_of_rtCpuKernelArgs_t_baseArgs);
+ROPEWAY_ASSERT(sizeof(((rtCpuKernelArgs_t*)0)->baseArgs) == 48, size_of_rtCpuKernelArgs_t_baseArgs);
+ROPEWAY_ASSERT(offsetof(rtCpuKernelArgs_t, cpuParamHeadOffset) == 48, offset_of_rtCpuKernelArgs_t_cpuParamHeadOffset);
+ROPEWAY_ASSERT(sizeof(((rtCpuKernelArgs_t*)0)->cpuParamHeadOffset) == 8, size_of_rtCpuKernelArgs_t_cpuParamHeadOffset);
+ROPEWAY_ASSERT(offsetof(rtCpuKernelArgs_t, rsv) == 56, offset_of_rtCpuKernelArgs_t_rsv);
+ROPEWAY_ASSERT(sizeof(((rtCpuKernelArgs_t*)0)->rsv) == 16, size_of_rtCpuKernelArgs_t_rsv);
+
+ROPEWAY_ASSERT(sizeof(rtTaskCfgInfo_t) == 16, size_of_rtTaskCfgInfo_t);
+ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(rtTaskCfgInfo_t) == 4, alignment_of_rtTaskCfgInfo_t);
+ROPEWAY_ASSERT(offsetof(rtTaskCfgInfo_t, qos) == 0, offset_of_rtTaskCfgInfo_t_qos);
+ROPEWAY_ASSERT(sizeof(((rtTaskCfgInfo_t*)0)->qos) == 1, size_of_rtTaskCfgInfo_t_qos);
+ROPEWAY_ASSERT(offsetof(rtTaskCfgInfo_t, partId) == 1, offset_of_rtTaskCfgInfo_t_partId);
+ROPEWAY_ASSERT(sizeof(((rtTaskCfgInfo_t*)0)->partId) == 1, size_of_rtTaskCfgInfo_t_partId);
+ROPEWAY_ASSERT(offsetof(rtTaskCfgInfo_t, schemMode) == 2, offset_of_rtTaskCfgInfo_t_schemMode);
+ROPEWAY_ASSERT(sizeof(((rtTaskCfgInfo_t*)0)->schemMode) == 1, size_of_rtTaskCfgInfo_t_schemMode);
+ROPEWAY_ASSERT(offsetof(rtTaskCfgInfo_t, d2dCrossFlag) == 3, offset_of_rtTaskCfgInfo_t_d2dCrossFlag);
+ROPEWAY_ASSERT(sizeof(((rtTaskCfgInfo_t*)0)->d2dCrossFlag) == 1, size_of_rtTaskCfgInfo_t_d2dCrossFlag);
+ROPEWAY_ASSERT(offsetof(rtTaskCfgInfo_t, blockDimOffset) == 4, offset_of_rtTaskCfgInfo_t_blockDimOffset);
+ROPEWAY_ASSERT(sizeof(((rtTaskCfgInfo_t*)0)->blockDimOffset) == 4, size_of_rtTaskCfgInfo_t_blockDimOffset);
+ROPEWAY_ASSERT(offsetof(rtTaskCfgInfo_t, dumpflag) == 8, offset_of_rtTaskCfgInfo_t_dumpflag);
+ROPEWAY_ASSERT(sizeof(((rtTaskCfgInfo_t*)0)->dumpflag) == 1, size_of_rtTaskCfgInfo_t_dumpflag);
+ROPEWAY_ASSERT(offsetof(rtTaskCfgInfo_t, neverTimeout) == 9, offset_of_rtTaskCfgInfo_t_neverTimeout);
+ROPEWAY_ASSERT(sizeof(((rtTaskCfgInfo_t*)0)->neverTimeout) == 1, size_of_rtTaskCfgInfo_t_neverTimeout);
+ROPEWAY_ASSERT(offsetof(rtTaskCfgInfo_t, enableProfiling) == 10, offset_of_rtTaskCfgInfo_t_enableProfiling);
+ROPEWAY_ASSERT(sizeof(((rtTaskCfgInfo_t*)0)->enableProfiling) == 1, size_of_rtTaskCfgInfo_t_enableProfiling);
+ROPEWAY_ASSERT(offsetof(rtTaskCfgInfo_t, rev) == 11, offset_of_rtTaskCfgInfo_t_rev);
+ROPEWAY_ASSERT(sizeof(((rtTaskCfgInfo_t*)0)->rev) == 1, size_of_rtTaskCfgInfo_t_rev);
+ROPEWAY_ASSERT(offsetof(rtTaskCfgInfo_t, localMemorySize) == 12, offset_of_rtTaskCfgInfo_t_localMemorySize);
+ROPEWAY_ASSERT(sizeof(((rtTaskCfgInfo_t*)0)->localMemorySize) == 4, size_of_rtTaskCfgInfo_t_localMemorySize);
+
+ROPEWAY_ASSERT(sizeof(rtSmData_t) == 24, size_of_rtSmData_t);
+ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(rtSmData_t) == 8, alignment_of_rtSmData_t);
+ROPEWAY_ASSERT(offsetof(rtSmData_t, L2_mirror_addr) == 0, offset_of_rtSmData_t_L2_mirror_addr);
+ROPEWAY_ASSERT(sizeof(((rtSmData_t*)0)->L2_mirror_addr) == 8, size_of_rtSmData_t_L2_mirror_addr);
+ROPEWAY_ASSERT(offsetof(rtSmData_t, L2_data_section_size) == 8, offset_of_rtSmData_t_L2_data_section_size);
+ROPEWAY_ASSERT(sizeof(((rtSmData_t*)0)->L2_data_section_size) == 4, size_of_rtSmData_t_L2_data_section_size);
+ROPEWAY_ASSERT(offsetof(rtSmData_t, L2_preload) == 12, offset_of_rtSmData_t_L2_preload);
+ROPEWAY_ASSERT(sizeof(((rtSmData_t*)0)->L2_preload) == 1, size_of_rtSmData_t_L2_preload);
+ROPEWAY_ASSERT(offsetof(rtSmData_t, modified) == 13, offset_of_rtSmData_t_modified);
+ROPEWAY_ASSERT(sizeof(((rtSmData_t*)0)->modified) == 1, size_of_rtSmData_t_modified);
+ROPEWAY_ASSERT(offsetof(rtSmData_t, priority) == 14, offset_of_rtSmData_t_priority);
+ROPEWAY_ASSERT(sizeof(((rtSmData_t*)0)->priority) == 1, size_of_rtSmData_t_priority);
+ROPEWAY_ASSERT(offsetof(rtSmData_t, prev_L2_page_offset_base) == 15, offset_of_rtSmData_t_prev_L2_page_offset_base);
+ROPEWAY_ASSERT(sizeof(((rtSmData_t*)0)->prev_L2_page_offset_base) == 1, size_of_rtSmData_t_prev_L2_page_offset_base);
+ROPEWAY_ASSERT(offsetof(rtSmData_t, L2_page_offset_base) == 16, offset_of_rtSmData_t_L2_page_offset_base);
+ROPEWAY_ASSERT(sizeof(((rtSmData_t*)0)->L2_page_offset_base) == 1, size_of_rtSmData_t_L2_page_offset_base);
+ROPEWAY_ASSERT(offsetof(rtSmData_t, L2_load_to_ddr) == 17, offset_of_rtSmData_t_L2_load_to_ddr);
+ROPEWAY_ASSERT(sizeof(((rtSmData_t*)0)->L2_load_to_ddr) == 1, size_of_rtSmData_t_L2_load_to_ddr);
+ROPEWAY_ASSERT(offsetof(rtSmData_t, reserved) == 18, offset_of_rtSmData_t_reserved);
+ROPEWAY_ASSERT(sizeof(((rtSmData_t*)0)->reserved) == 2, size_of_rtSmData_t_reserved);
+
+ROPEWAY_ASSERT(sizeof(rtSmDesc_t) == 272, size_of_rtSmDesc_t);
+ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(rtSmDesc_t) == 8, alignment_of_rtSmDesc_t);
+ROPEWAY_ASSERT(offsetof(rtSmDesc_t, data) == 0, offset_of_rtSmDesc_t_data);
+ROPEWAY_ASSERT(sizeof(((rtSmDesc_t*)0)->data) == 192, size_of_rtSmDesc_t_data);
+ROPEWAY_ASSERT(offsetof(rtSmDesc_t, size) == 192, offset_of_rtSmDesc_t_size);
+ROPEWAY_ASSERT(sizeof(((rtSmDesc_t*)0)->size) == 8, size_of_rtSmDesc_t_size);
+ROPEWAY_ASSERT(offsetof(rtSmDesc_t, remap) == 200, offset_of_rtSmDesc_t_remap);
+ROPEWAY_ASSERT(sizeof(((rtSmDesc_t*)0)->remap) == 64, size_of_rtSmDesc_t_remap);
+ROPEWAY_ASSERT(offsetof(rtSmDesc_t, l2_in_main) == 264, offset_of_rtSmDesc_t_l2_in_main);
+ROPEWAY_ASSERT(sizeof(((rtSmDesc_t*)0)->l2_in_main) == 1, size_of_rtSmDesc_t_l2_in_main);
+ROPEWAY_ASSERT(offsetof(rtSmDesc_t, reserved) == 265, offset_of_rtSmDesc_t_reserved);
+ROPEWAY_ASSERT(sizeof(((rtSmDesc_t*)0)->reserved) == 3, size_of_rtSmDesc_t_reserved);
 

@@ -18,6 +18,15 @@
 #include "acl/acl_prof.h"
 #include "acl/acl_dump.h"
 #include "acl/acl_platform.h"
+#include "runtime/rt.h"
+#include "runtime/base.h"
+#include "runtime/config.h"
+#include "runtime/dev.h"
+#include "runtime/mem.h"
+#include "runtime/stream.h"
+#include "runtime/event.h"
+#include "runtime/kernel.h"
+#include "profiling/aprof_pub.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "acl/error_codes/ge_error_codes.h"
 
@@ -644,6 +653,16 @@ ROPEWAY_ASSERT((int)L1 == 3, value_of_L1);
 ROPEWAY_ASSERT((int)L2 == 4, value_of_L2);
 ROPEWAY_ASSERT((int)UB == 5, value_of_UB);
 ROPEWAY_ASSERT((int)HBM == 6, value_of_HBM);
+ROPEWAY_ASSERT(sizeof(rtMemcpyKind_t) == 4, size_of_rtMemcpyKind_t);
+ROPEWAY_ASSERT((int)RT_MEMCPY_HOST_TO_HOST == 0, value_of_RT_MEMCPY_HOST_TO_HOST);
+ROPEWAY_ASSERT((int)RT_MEMCPY_HOST_TO_DEVICE == 1, value_of_RT_MEMCPY_HOST_TO_DEVICE);
+ROPEWAY_ASSERT((int)RT_MEMCPY_DEVICE_TO_HOST == 2, value_of_RT_MEMCPY_DEVICE_TO_HOST);
+ROPEWAY_ASSERT((int)RT_MEMCPY_DEVICE_TO_DEVICE == 3, value_of_RT_MEMCPY_DEVICE_TO_DEVICE);
+ROPEWAY_ASSERT((int)RT_MEMCPY_MANAGED == 4, value_of_RT_MEMCPY_MANAGED);
+ROPEWAY_ASSERT((int)RT_MEMCPY_ADDR_DEVICE_TO_DEVICE == 5, value_of_RT_MEMCPY_ADDR_DEVICE_TO_DEVICE);
+ROPEWAY_ASSERT((int)RT_MEMCPY_HOST_TO_DEVICE_EX == 6, value_of_RT_MEMCPY_HOST_TO_DEVICE_EX);
+ROPEWAY_ASSERT((int)RT_MEMCPY_DEVICE_TO_HOST_EX == 7, value_of_RT_MEMCPY_DEVICE_TO_HOST_EX);
+ROPEWAY_ASSERT((int)RT_MEMCPY_DEFAULT == 8, value_of_RT_MEMCPY_DEFAULT);
 ROPEWAY_ASSERT(sizeof(aclopEngineType) == 4, size_of_aclopEngineType);
 ROPEWAY_ASSERT((int)ACL_ENGINE_SYS == 0, value_of_ACL_ENGINE_SYS);
 ROPEWAY_ASSERT((int)ACL_ENGINE_AICORE == 1, value_of_ACL_ENGINE_AICORE);
@@ -672,6 +691,7 @@ ROPEWAY_ASSERT((int)ACL_OP_DEBUG_OPTION == 16, value_of_ACL_OP_DEBUG_OPTION);
 #ifndef ACL_APP_LOG
 #error ACL_APP_LOG is missing
 #endif
+ROPEWAY_ASSERT(ACL_ERROR_INVALID_EXCEPTION_INFO == -1, value_of_ACL_ERROR_INVALID_EXCEPTION_INFO);
 ROPEWAY_ASSERT(ACL_MAJOR_VERSION == 1, value_of_ACL_MAJOR_VERSION);
 ROPEWAY_ASSERT(ACL_MINOR_VERSION == 17, value_of_ACL_MINOR_VERSION);
 ROPEWAY_ASSERT(ACL_PATCH_VERSION == 0, value_of_ACL_PATCH_VERSION);
@@ -788,6 +808,25 @@ ROPEWAY_ASSERT(ACL_PROF_EVENT_ATTR_VERSION == 1, value_of_ACL_PROF_EVENT_ATTR_VE
 ROPEWAY_ASSERT(ACL_DUMP_MAX_FILE_PATH_LENGTH == 4096, value_of_ACL_DUMP_MAX_FILE_PATH_LENGTH);
 ROPEWAY_ASSERT(ACL_OP_DUMP_OP_AICORE_ARGS == 1, value_of_ACL_OP_DUMP_OP_AICORE_ARGS);
 ROPEWAY_ASSERT(ACL_DUMP_MAX_SHAPE_NUM == 25, value_of_ACL_DUMP_MAX_SHAPE_NUM);
+ROPEWAY_ASSERT(RT_ERROR_NONE == 0, value_of_RT_ERROR_NONE);
+ROPEWAY_ASSERT(RT_MEMORY_DEFAULT == 0, value_of_RT_MEMORY_DEFAULT);
+ROPEWAY_ASSERT(RT_MEMORY_HBM == 2, value_of_RT_MEMORY_HBM);
+ROPEWAY_ASSERT(RT_MEMORY_DDR == 4, value_of_RT_MEMORY_DDR);
+ROPEWAY_ASSERT(RT_MEMORY_P2P_HBM == 16, value_of_RT_MEMORY_P2P_HBM);
+ROPEWAY_ASSERT(RT_MEMORY_P2P_DDR == 17, value_of_RT_MEMORY_P2P_DDR);
+ROPEWAY_ASSERT(RT_MEMORY_TS == 64, value_of_RT_MEMORY_TS);
+ROPEWAY_ASSERT(RT_MEMORY_HOST == 129, value_of_RT_MEMORY_HOST);
+ROPEWAY_ASSERT(RT_MEMORY_SVM == 144, value_of_RT_MEMORY_SVM);
+ROPEWAY_ASSERT(RT_MEMORY_POLICY_HUGE_PAGE_FIRST == 1024, value_of_RT_MEMORY_POLICY_HUGE_PAGE_FIRST);
+ROPEWAY_ASSERT(RT_MEMORY_POLICY_HUGE_PAGE_ONLY == 2048, value_of_RT_MEMORY_POLICY_HUGE_PAGE_ONLY);
+ROPEWAY_ASSERT(RT_MEMORY_POLICY_DEFAULT_PAGE_ONLY == 4096, value_of_RT_MEMORY_POLICY_DEFAULT_PAGE_ONLY);
+ROPEWAY_ASSERT(RT_DEV_BINARY_MAGIC_ELF == 1129660997, value_of_RT_DEV_BINARY_MAGIC_ELF);
+ROPEWAY_ASSERT(RT_DEV_BINARY_MAGIC_ELF_AICUBE == 1095320387, value_of_RT_DEV_BINARY_MAGIC_ELF_AICUBE);
+ROPEWAY_ASSERT(RT_DEV_BINARY_MAGIC_ELF_AIVEC == 1094799942, value_of_RT_DEV_BINARY_MAGIC_ELF_AIVEC);
+ROPEWAY_ASSERT(RT_DEV_BINARY_MAGIC_ELF_AICPU == 1094799939, value_of_RT_DEV_BINARY_MAGIC_ELF_AICPU);
+ROPEWAY_ASSERT(RT_DEV_BINARY_MAGIC_PLAIN == 2882465104, value_of_RT_DEV_BINARY_MAGIC_PLAIN);
+ROPEWAY_ASSERT(RT_DEV_BINARY_MAGIC_PLAIN_AICPU == 2882465105, value_of_RT_DEV_BINARY_MAGIC_PLAIN_AICPU);
+ROPEWAY_ASSERT(RT_DEV_BINARY_MAGIC_PLAIN_AIVEC == 2882465106, value_of_RT_DEV_BINARY_MAGIC_PLAIN_AIVEC);
 ROPEWAY_ASSERT(ACL_ERROR_NONE == 0, value_of_ACL_ERROR_NONE);
 ROPEWAY_ASSERT(sizeof(ACL_ERROR_NONE) == 4, size_of_ACL_ERROR_NONE);
 ROPEWAY_ASSERT(ACL_SUCCESS == 0, value_of_ACL_SUCCESS);
@@ -1349,10 +1388,22 @@ extern aclrtMemPool type_aclrtMemPool;
 extern void* type_aclrtMemPool;
 extern acltdtBuf type_acltdtBuf;
 extern void* type_acltdtBuf;
+extern rtStream_t type_rtStream_t;
+extern void* type_rtStream_t;
+extern rtEvent_t type_rtEvent_t;
+extern void* type_rtEvent_t;
+extern rtContext_t type_rtContext_t;
+extern void* type_rtContext_t;
+extern rtNotify_t type_rtNotify_t;
+extern void* type_rtNotify_t;
 extern aclError type_aclError;
 extern int type_aclError;
 extern aclFloat16 type_aclFloat16;
 extern uint16_t type_aclFloat16;
+extern rtError_t type_rtError_t;
+extern int32_t type_rtError_t;
+extern rtMemType_t type_rtMemType_t;
+extern uint32_t type_rtMemType_t;
 extern aclDataBuffer* type_aclDataBuffer;
 extern struct aclDataBuffer* type_aclDataBuffer;
 extern aclrtUtilizationExtendInfo* type_aclrtUtilizationExtendInfo;
@@ -1948,10 +1999,66 @@ size_t acltdtGetQueueRouteNum(const acltdtQueueRouteList* routeList);
 acltdtQueueRouteQueryInfo* acltdtCreateQueueRouteQueryInfo(void);
 aclError acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo* info);
 aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo* param, acltdtQueueRouteQueryInfoParamType type, size_t len, const void* value);
+rtError_t rtSetDevice(int32_t devId);
+rtError_t rtGetDevice(int32_t* devId);
+rtError_t rtDeviceReset(int32_t devId);
+rtError_t rtGetDeviceCount(int32_t* cnt);
+rtError_t rtGetDevicePhyIdByIndex(uint32_t devIndex, uint32_t* phyId);
+rtError_t rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t* logicDevId);
+rtError_t rtDeviceGetBareTgid(uint32_t* pid);
+rtError_t rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType, int64_t* val);
+rtError_t rtEnableP2P(uint32_t devIdDes, uint32_t phyIdSrc, uint32_t flag);
+rtError_t rtDisableP2P(uint32_t devIdDes, uint32_t phyIdSrc);
+rtError_t rtGetSocVersion(char* ver, uint32_t maxLen);
+rtError_t rtGetAiCoreCount(uint32_t* aiCoreCnt);
+rtError_t rtGetAiCpuCount(uint32_t* aiCpuCnt);
+rtError_t rtMalloc(void** devPtr, uint64_t size, rtMemType_t type, const uint16_t moduleId);
+rtError_t rtFree(void* devPtr);
+rtError_t rtMallocHost(void** hostPtr, uint64_t size, const uint16_t moduleId);
+rtError_t rtFreeHost(void* hostPtr);
+rtError_t rtMemcpy(void* dst, uint64_t destMax, const void* src, uint64_t cnt, rtMemcpyKind_t kind);
+rtError_t rtMemcpyAsync(void* dst, uint64_t destMax, const void* src, uint64_t cnt, rtMemcpyKind_t kind, aclrtStream stream);
+rtError_t rtMemcpyAsyncWithoutCheckKind(void* dst, uint64_t destMax, const void* src, uint64_t cnt, int32_t kind, aclrtStream stream);
+rtError_t rtIpcSetMemoryName(const void* ptr, uint64_t byteCount, char* name, uint32_t len);
+rtError_t rtIpcDestroyMemoryName(const char* name);
+rtError_t rtIpcOpenMemory(void** ptr, const char* name);
+rtError_t rtIpcCloseMemory(const void* ptr);
+rtError_t rtSetIpcMemPid(const char* name, int32_t* pid, int32_t num);
+rtError_t rtSetIpcMemorySuperPodPid(const char* name, uint32_t sdid, int32_t* pid, int32_t num);
+rtError_t rtStreamCreate(aclrtStream* stream, int32_t priority);
+rtError_t rtStreamDestroy(aclrtStream stream);
+rtError_t rtStreamSynchronize(aclrtStream stream);
+rtError_t rtStreamGetSqid(aclrtStream stream, uint32_t* sqId);
+rtError_t rtStreamGetCqid(aclrtStream stream, uint32_t* cqId, uint32_t* logicCqId);
+rtError_t rtGetTaskIdAndStreamID(uint32_t* taskId, uint32_t* streamId);
+rtError_t rtNotifyCreate(int32_t deviceId, aclrtNotify* notify);
+rtError_t rtNotifyDestroy(aclrtNotify notify);
+rtError_t rtNotifyRecord(aclrtNotify notify, aclrtStream stream);
+rtError_t rtNotifyWait(aclrtNotify notify, aclrtStream stream);
+rtError_t rtNotifyGetAddrOffset(aclrtNotify notify, uint64_t* devAddrOffset);
+rtError_t rtGetC2cCtrlAddr(uint64_t* addr, uint32_t* len);
+rtError_t rtDevBinaryRegister(const rtDevBinary_t* bin, void** hdl);
+rtError_t rtRegisterAllKernel(const rtDevBinary_t* bin, void** hdl);
+rtError_t rtDevBinaryUnRegister(aclrtBinHandle hdl);
+rtError_t rtFunctionRegister(aclrtBinHandle binHandle, const void* stubFunc, const char* stubName, const void* kernelInfoExt, uint32_t funcMode);
+rtError_t rtKernelLaunch(const void* stubFunc, uint32_t numBlocks, void* args, uint32_t argsSize, rtSmDesc_t* smDesc, aclrtStream stream);
+rtError_t rtKernelLaunchWithFlagV2(const void* stubFunc, uint32_t numBlocks, rtArgsEx_t* argsInfo, rtSmDesc_t* smDesc, aclrtStream stream, uint32_t flags, const rtTaskCfgInfo_t* cfgInfo);
+rtError_t rtKernelLaunchWithHandleV2(aclrtBinHandle hdl, const uint64_t tilingKey, uint32_t numBlocks, rtArgsEx_t* argsInfo, rtSmDesc_t* smDesc, aclrtStream stream, const rtTaskCfgInfo_t* cfgInfo);
+rtError_t rtsLaunchCpuKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, const aclrtLaunchKernelCfg* cfg, rtCpuKernelArgs_t* argsInfo);
+rtError_t rtAicpuKernelLaunchExWithArgs(const uint32_t kernelType, const char* opName, const uint32_t numBlocks, const rtAicpuArgsEx_t* argsInfo, rtSmDesc_t* smDesc, aclrtStream stream, const uint32_t flags);
+rtError_t rtRegisterFuncSymbol(aclrtBinHandle binHandle, const void* symbol, const char* kernelName, void* reserve);
+rtError_t rtRegisterVariable(aclrtBinHandle binHandle, const void* hostVar, const char* deviceVarName, size_t size, uint32_t flags, void* reserve);
+rtError_t rtGeneralCtrl(uintptr_t* ctrl, uint32_t num, uint32_t type);
+int32_t MsprofReportApi(uint32_t nonPersistantFlag, const void* api);
+int32_t MsprofReportCompactInfo(uint32_t nonPersistantFlag, const void* data, uint32_t length);
+int32_t MsprofReportAdditionalInfo(uint32_t nonPersistantFlag, const void* data, uint32_t length);
+uint64_t MsprofSysCycleTime(void);
+int32_t MsprofSetDeviceIdByGeModelIdx(const uint32_t geModelIdx, const uint32_t deviceId);
+int32_t MsprofUnsetDeviceIdByGeModelIdx(const uint32_t geModelIdx, const uint32_t deviceId);
 
 typedef void (*any_function)(void);
-extern const any_function all_functions[516];
-const any_function all_functions[516] = {
+extern const any_function all_functions[572];
+const any_function all_functions[572] = {
     (any_function)aclrtMemcpy,
     (any_function)aclrtMemcpyAsync,
     (any_function)aclrtMemcpyAsyncWithCondition,
@@ -2468,6 +2575,62 @@ const any_function all_functions[516] = {
     (any_function)acltdtCreateQueueRouteQueryInfo,
     (any_function)acltdtDestroyQueueRouteQueryInfo,
     (any_function)acltdtSetQueueRouteQueryInfo,
+    (any_function)rtSetDevice,
+    (any_function)rtGetDevice,
+    (any_function)rtDeviceReset,
+    (any_function)rtGetDeviceCount,
+    (any_function)rtGetDevicePhyIdByIndex,
+    (any_function)rtGetLogicDevIdByUserDevId,
+    (any_function)rtDeviceGetBareTgid,
+    (any_function)rtGetDeviceInfo,
+    (any_function)rtEnableP2P,
+    (any_function)rtDisableP2P,
+    (any_function)rtGetSocVersion,
+    (any_function)rtGetAiCoreCount,
+    (any_function)rtGetAiCpuCount,
+    (any_function)rtMalloc,
+    (any_function)rtFree,
+    (any_function)rtMallocHost,
+    (any_function)rtFreeHost,
+    (any_function)rtMemcpy,
+    (any_function)rtMemcpyAsync,
+    (any_function)rtMemcpyAsyncWithoutCheckKind,
+    (any_function)rtIpcSetMemoryName,
+    (any_function)rtIpcDestroyMemoryName,
+    (any_function)rtIpcOpenMemory,
+    (any_function)rtIpcCloseMemory,
+    (any_function)rtSetIpcMemPid,
+    (any_function)rtSetIpcMemorySuperPodPid,
+    (any_function)rtStreamCreate,
+    (any_function)rtStreamDestroy,
+    (any_function)rtStreamSynchronize,
+    (any_function)rtStreamGetSqid,
+    (any_function)rtStreamGetCqid,
+    (any_function)rtGetTaskIdAndStreamID,
+    (any_function)rtNotifyCreate,
+    (any_function)rtNotifyDestroy,
+    (any_function)rtNotifyRecord,
+    (any_function)rtNotifyWait,
+    (any_function)rtNotifyGetAddrOffset,
+    (any_function)rtGetC2cCtrlAddr,
+    (any_function)rtDevBinaryRegister,
+    (any_function)rtRegisterAllKernel,
+    (any_function)rtDevBinaryUnRegister,
+    (any_function)rtFunctionRegister,
+    (any_function)rtKernelLaunch,
+    (any_function)rtKernelLaunchWithFlagV2,
+    (any_function)rtKernelLaunchWithHandleV2,
+    (any_function)rtsLaunchCpuKernel,
+    (any_function)rtAicpuKernelLaunchExWithArgs,
+    (any_function)rtRegisterFuncSymbol,
+    (any_function)rtRegisterVariable,
+    (any_function)rtGeneralCtrl,
+    (any_function)MsprofReportApi,
+    (any_function)MsprofReportCompactInfo,
+    (any_function)MsprofReportAdditionalInfo,
+    (any_function)MsprofSysCycleTime,
+    (any_function)MsprofSetDeviceIdByGeModelIdx,
+    (any_function)MsprofUnsetDeviceIdByGeModelIdx,
 };
 
 #ifdef __cplusplus

@@ -43,7 +43,7 @@ static void ids(void)
 
 	OK(rtDeviceGetBareTgid(&pid));
 	CHECK(pid == (uint32_t)getpid());
-	IS(ACL_ERROR_INVALID_PARAM, rtDeviceGetBareTgid(NULL));
+	IS(ACL_ERROR_RT_PARAM_INVALID, rtDeviceGetBareTgid(NULL));
 	OK(rtGetLogicDevIdByUserDevId(1, &logic)); /* the test sets ASCEND_RT_VISIBLE_DEVICES=2,3 */
 	CHECK(logic == 3);
 	IS(ACL_ERROR_RT_INVALID_DEVICEID, rtGetLogicDevIdByUserDevId(2, &logic));
@@ -59,7 +59,7 @@ static void ids(void)
 		OK(rtGetDeviceInfo(1, 0, zeroes[i], &value));
 		CHECK(value == 0);
 		IS(ACL_ERROR_RT_PARAM_INVALID, rtGetDeviceInfo(9, 0, zeroes[i], &value));
-		IS(ACL_ERROR_INVALID_PARAM, rtGetDeviceInfo(0, 0, zeroes[i], NULL));
+		IS(ACL_ERROR_RT_PARAM_INVALID, rtGetDeviceInfo(0, 0, zeroes[i], NULL));
 	}
 	value = -1;
 	IS(ACL_ERROR_RT_PARAM_INVALID, rtGetDeviceInfo(0, 0, 1234, &value)); /* numbers that stand for nothing here */
@@ -86,8 +86,8 @@ static void peers(void)
 	OK(rtDisableP2P(1, 2));
 	OK(aclrtDevicePeerAccessStatus(1, 2, &status));
 	CHECK(status == 0);
-	IS(ACL_ERROR_INVALID_PARAM, rtEnableP2P(1, 3, 0)); /* itself */
-	IS(ACL_ERROR_FEATURE_UNSUPPORTED, rtEnableP2P(1, 2, 1));
+	IS(ACL_ERROR_RT_PARAM_INVALID, rtEnableP2P(1, 3, 0)); /* itself */
+	IS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, rtEnableP2P(1, 2, 1));
 	IS(ACL_ERROR_RT_INVALID_DEVICEID, rtEnableP2P(2, 3, 0)); /* not visible, as device and as peer */
 	IS(ACL_ERROR_RT_INVALID_DEVICEID, rtEnableP2P(1, 0, 0));
 	IS(ACL_ERROR_RT_INVALID_DEVICEID, rtDisableP2P(1, 4000000000u));
@@ -141,7 +141,7 @@ static void importer(void)
 	IS(ACL_ERROR_RT_PARAM_INVALID, rtIpcCloseMemory((char *)first + 64));
 	OK(rtIpcCloseMemory(first));
 	IS(ACL_ERROR_RT_PARAM_INVALID, rtIpcCloseMemory(first));
-	IS(ACL_ERROR_INVALID_PARAM, rtIpcCloseMemory(NULL));
+	IS(ACL_ERROR_RT_PARAM_INVALID, rtIpcCloseMemory(NULL));
 	OK(aclrtResetDevice(0));
 }
 

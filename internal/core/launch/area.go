@@ -14,8 +14,8 @@ type areas struct {
 	at map[*core.OpenDevice]Addr // guarded by mu
 }
 
-// areaBytes is the size of an area.
-const areaBytes = 4096
+// AreaBytes is the size of an area.
+const AreaBytes = 4096
 
 // GetHardwareSyncAddr is aclrtGetHardwareSyncAddr: memory of the device for kernels, which nothing else uses.
 func GetHardwareSyncAddr(t *core.Thread, addr *Addr) *core.Error {
@@ -41,11 +41,11 @@ func (a *areas) of(t *core.Thread, api string, dev *core.OpenDevice) (Addr, *cor
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.at[dev] == 0 {
-		at, err := dev.Alloc(areaBytes, driver.PageNormal)
+		at, err := dev.Alloc(AreaBytes, driver.PageNormal)
 		if err != nil {
 			return 0, core.FromDriver(api, "", err)
 		}
-		if err := t.Runtime.Caps.Base.Run(driver.Op{Kind: driver.OpFill, Dst: at, N: areaBytes,
+		if err := t.Runtime.Caps.Base.Run(driver.Op{Kind: driver.OpFill, Dst: at, N: AreaBytes,
 			Width: 1}); err != nil {
 			dev.Free(at) //nolint:errcheck // ours
 			return 0, core.FromDriver(api, "", err)

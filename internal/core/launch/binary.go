@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"sync"
 
@@ -282,7 +283,10 @@ func BinaryUnLoad(t *core.Thread, handle core.Handle) *core.Error {
 			uintptr(handle)).Because(core.Gone, uintptr(handle))
 	}
 	t.Unloading(b.modules(), b.handles())
-	core.Locked(&s.mu, func() { delete(s.loaded, b) })
+	core.Locked(&s.mu, func() {
+		delete(s.loaded, b)
+		maps.DeleteFunc(s.keys, func(_ Addr, f *function) bool { return f.b == b })
+	})
 	kernel.Forget(b.image)
 	b.mu.Lock()
 	defer b.mu.Unlock()

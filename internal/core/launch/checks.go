@@ -783,3 +783,202 @@ func checkLaunchSIMTKernelWithHostArgs(t *core.Thread, fn core.Addr, _ abi.Dim3,
 	}
 	return
 }
+
+func checkDevBinaryRegister(t *core.Thread, bin *abi.DevBinary, hdl *core.Handle) *core.Error {
+	const api = "rtDevBinaryRegister"
+	if bin == nil { // bin-null
+		return core.Fail(api, abi.ErrRTParamInvalid, "bin", "is NULL")
+	}
+	if hdl == nil { // hdl-null
+		return core.Fail(api, abi.ErrRTParamInvalid, "hdl", "is NULL")
+	}
+	return nil
+}
+
+func checkRegisterAllKernel(t *core.Thread, bin *abi.DevBinary, hdl *core.Handle) *core.Error {
+	const api = "rtRegisterAllKernel"
+	if bin == nil { // bin-null
+		return core.Fail(api, abi.ErrRTParamInvalid, "bin", "is NULL")
+	}
+	if hdl == nil { // hdl-null
+		return core.Fail(api, abi.ErrRTParamInvalid, "hdl", "is NULL")
+	}
+	return nil
+}
+
+func checkFunctionRegister(t *core.Thread, binHandle core.Handle, stubFunc core.Addr, stubName *byte, _ *byte, _ uint32) (theBinHandle *binary, err *core.Error) {
+	const api = "rtFunctionRegister"
+	if binHandle != 0 {
+		if theBinHandle, err = findBinary(t, api, "binHandle", binHandle); err != nil { // binHandle-not-live
+			return
+		}
+	}
+	if binHandle == 0 { // binHandle-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "binHandle", "is NULL")
+		return
+	}
+	if stubFunc == 0 { // stubFunc-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stubFunc", "is NULL")
+		return
+	}
+	if stubName == nil { // stubName-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stubName", "is NULL")
+		return
+	}
+	return
+}
+
+func checkKernelLaunch(t *core.Thread, stubFunc core.Addr, numBlocks uint32, args core.Addr, argsSize uint32, _ core.Addr, stm core.Handle) (theStream *core.Stream, ctx *core.Context, err *core.Error) {
+	const api = "rtKernelLaunch"
+	if theStream, err = t.Stream(api, "stream", stm); err != nil { // stream-not-live
+		return
+	}
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // stream-null-and-no-context
+		return
+	}
+	if stubFunc == 0 { // stubFunc-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stubFunc", "is NULL")
+		return
+	}
+	if numBlocks == 0 { // numBlocks-0
+		err = core.Fail(api, abi.ErrRTParamInvalid, "numBlocks", "is 0")
+		return
+	}
+	if numBlocks > 65535 { // numBlocks-over-65535
+		err = core.Fail(api, abi.ErrRTParamInvalid, "numBlocks", "is above 65535; it is %d", numBlocks)
+		return
+	}
+	if args == 0 { // args-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "args", "is NULL")
+		return
+	}
+	if argsSize == 0 { // argsSize-0
+		err = core.Fail(api, abi.ErrRTParamInvalid, "argsSize", "is 0")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // no-context
+		err = core.NoCurrentContext(api)
+		return
+	}
+	if theStream, err = ctx.On(api, theStream); err != nil { // stream-of-other-context
+		return
+	}
+	return
+}
+
+func checkKernelLaunchWithFlagV2(t *core.Thread, stubFunc core.Addr, numBlocks uint32, argsInfo *abi.ArgsEx, _ core.Addr, stm core.Handle, _ uint32, _ *abi.TaskCfgInfo) (theStream *core.Stream, err *core.Error) {
+	const api = "rtKernelLaunchWithFlagV2"
+	if theStream, err = t.Stream(api, "stream", stm); err != nil { // stream-not-live
+		return
+	}
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // stream-null-and-no-context
+		return
+	}
+	if stubFunc == 0 { // stubFunc-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "stubFunc", "is NULL")
+		return
+	}
+	if numBlocks == 0 { // numBlocks-0
+		err = core.Fail(api, abi.ErrRTParamInvalid, "numBlocks", "is 0")
+		return
+	}
+	if numBlocks > 65535 { // numBlocks-over-65535
+		err = core.Fail(api, abi.ErrRTParamInvalid, "numBlocks", "is above 65535; it is %d", numBlocks)
+		return
+	}
+	if argsInfo == nil { // argsInfo-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "argsInfo", "is NULL")
+		return
+	}
+	return
+}
+
+func checkKernelLaunchWithHandleV2(t *core.Thread, hdl core.Handle, _ uint64, numBlocks uint32, argsInfo *abi.ArgsEx, _ core.Addr, stm core.Handle, _ *abi.TaskCfgInfo) (theHdl *binary, theStream *core.Stream, err *core.Error) {
+	const api = "rtKernelLaunchWithHandleV2"
+	if theStream, err = t.Stream(api, "stream", stm); err != nil { // stream-not-live
+		return
+	}
+	if theStream, err = t.StreamOrDefault(api, theStream); err != nil { // stream-null-and-no-context
+		return
+	}
+	if hdl != 0 {
+		if theHdl, err = findBinary(t, api, "hdl", hdl); err != nil { // hdl-not-live
+			return
+		}
+	}
+	if hdl == 0 { // hdl-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "hdl", "is NULL")
+		return
+	}
+	if numBlocks == 0 { // numBlocks-0
+		err = core.Fail(api, abi.ErrRTParamInvalid, "numBlocks", "is 0")
+		return
+	}
+	if argsInfo == nil { // argsInfo-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "argsInfo", "is NULL")
+		return
+	}
+	return
+}
+
+func checkRtsLaunchCpuKernel(t *core.Thread, funcHandle core.Handle, _ uint32, stm core.Handle, _ *abi.LaunchKernelCfg, argsInfo *abi.CpuKernelArgs) (theFuncHandle *function, theStream *core.Stream, err *core.Error) {
+	const api = "rtsLaunchCpuKernel"
+	if funcHandle == 0 { // funcHandle-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "funcHandle", "is NULL")
+		return
+	}
+	if theFuncHandle, err = findFunction(t, api, "funcHandle", funcHandle); err != nil { // funcHandle-not-live
+		return
+	}
+	if theStream, err = t.Stream(api, "stream", stm); err != nil { // stream-not-live
+		return
+	}
+	if argsInfo == nil { // argsInfo-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "argsInfo", "is NULL")
+		return
+	}
+	if err = forCPU(t, api, theFuncHandle); err != nil { // not-for-the-CPU
+		return
+	}
+	return
+}
+
+func checkRegisterFuncSymbol(t *core.Thread, handle core.Handle, symbol core.Addr, kernelName *byte, _ core.Addr) (theBinHandle *binary, err *core.Error) {
+	const api = "rtRegisterFuncSymbol"
+	if handle == 0 { // binHandle-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "binHandle", "is NULL")
+		return
+	}
+	if symbol == 0 { // symbol-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "symbol", "is NULL")
+		return
+	}
+	if kernelName == nil { // kernelName-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "kernelName", "is NULL")
+		return
+	}
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // binHandle-not-live
+		return
+	}
+	return
+}
+
+func checkRegisterVariable(t *core.Thread, handle core.Handle, hostVar core.Addr, name *byte, _ uint64, _ uint32, _ core.Addr) (theBinHandle *binary, err *core.Error) {
+	const api = "rtRegisterVariable"
+	if handle == 0 { // binHandle-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "binHandle", "is NULL")
+		return
+	}
+	if hostVar == 0 { // hostVar-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "hostVar", "is NULL")
+		return
+	}
+	if name == nil { // deviceVarName-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "deviceVarName", "is NULL")
+		return
+	}
+	if theBinHandle, err = findBinary(t, api, "binHandle", handle); err != nil { // binHandle-not-live
+		return
+	}
+	return
+}

@@ -207,17 +207,10 @@ func BinaryEnumerateFunctions(t *core.Thread, handle core.Handle, funcHandles *c
 }
 
 // RegisterFuncSymbol is rtRegisterFuncSymbol: compiled code registers an address of the program for a kernel.
-func RegisterFuncSymbol(t *core.Thread, handle core.Handle, symbol Addr, kernelName *byte) *core.Error {
+func RegisterFuncSymbol(t *core.Thread, handle core.Handle, symbol Addr, kernelName *byte,
+	reserve Addr) *core.Error {
 	const api = "rtRegisterFuncSymbol"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "binHandle")
-	case symbol == 0:
-		return core.IsNull(api, "symbol")
-	case kernelName == nil:
-		return core.IsNull(api, "kernelName")
-	}
-	b, err := findBinary(t, api, "binHandle", handle)
+	b, err := checkRegisterFuncSymbol(t, handle, symbol, kernelName, reserve)
 	if err != nil {
 		return err
 	}

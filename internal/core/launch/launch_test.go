@@ -226,7 +226,7 @@ func TestArgsArray(t *testing.T) {
 	f := b.function("set")
 	b.OK(launch.LaunchKernelWithArgsArray(b.Th, core.Addr(f), 2, s, nil, &args[0]))
 	symbol := host(0)
-	b.OK(launch.RegisterFuncSymbol(b.Th, b.bin, core.AddrOf(symbol), text("set")))
+	b.OK(launch.RegisterFuncSymbol(b.Th, b.bin, core.AddrOf(symbol), text("set"), 0))
 	b.OK(launch.LaunchKernelWithArgsArray(b.Th, core.AddrOf(symbol), 1, s, nil, &args[0]))
 	b.OK(b.Th.SynchronizeStream(s))
 	if got := b.read(p, 1)[0]; got != 121 {

@@ -42,6 +42,7 @@ type state struct {
 	ofUser  map[core.Addr]*builder    // guarded by mu; builders in memory of the program, by address
 	threads map[*core.Thread]*builder // guarded by mu; one a thread
 	symbols map[core.Addr]*function   // guarded by mu; registered by compiled code; entries stay when their binary goes
+	keys    map[core.Addr]*function   // guarded by mu; of rtFunctionRegister
 	loaded  map[*binary]struct{}      // guarded by mu; binaries that are not unloaded
 	folder  string                    // guarded by mu; ROPEWAY_KERNELS
 }
@@ -49,8 +50,8 @@ type state struct {
 var part = core.NewPart(func(rt *core.Runtime) *state {
 	s := &state{
 		rt: rt, ofUser: map[core.Addr]*builder{}, threads: map[*core.Thread]*builder{},
-		symbols: map[core.Addr]*function{},
-		loaded:  map[*binary]struct{}{},
+		symbols: map[core.Addr]*function{}, keys: map[core.Addr]*function{},
+		loaded: map[*binary]struct{}{},
 	}
 	s.binaries.Kind, s.functions.Kind, s.params.Kind = handles.Binary, handles.Function, handles.Param
 	s.objects.Kind, s.builders.Kind = handles.BinaryObject, handles.Args

@@ -47,17 +47,10 @@ func (b *binary) global(api string, c *core.Context, name string) (Addr, uint64,
 }
 
 // RegisterVariable is rtRegisterVariable: compiled code says which variable of the program stands for one of a binary.
-func RegisterVariable(t *core.Thread, handle core.Handle, hostVar Addr, name *byte, size uint64) *core.Error {
+func RegisterVariable(t *core.Thread, handle core.Handle, hostVar Addr, name *byte, size uint64, flags uint32,
+	reserve Addr) *core.Error {
 	const api = "rtRegisterVariable"
-	switch {
-	case handle == 0:
-		return core.IsNull(api, "binHandle")
-	case hostVar == 0:
-		return core.IsNull(api, "hostVar")
-	case name == nil:
-		return core.IsNull(api, "deviceVarName")
-	}
-	b, err := findBinary(t, api, "binHandle", handle)
+	b, err := checkRegisterVariable(t, handle, hostVar, name, size, flags, reserve)
 	if err != nil {
 		return err
 	}

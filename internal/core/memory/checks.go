@@ -1301,3 +1301,27 @@ func checkGetDevicesTopo(t *core.Thread, deviceID uint32, otherDeviceID uint32, 
 	}
 	return
 }
+
+func checkEnableP2P(t *core.Thread, _ uint32, _ uint32, flag uint32) *core.Error {
+	const api = "rtEnableP2P"
+	if flag != 0 { // flag-not-0
+		return core.Fail(api, abi.ErrRTFeatureNotSupport, "flag", "is not 0; it is %#x", flag)
+	}
+	return nil
+}
+
+func checkIpcCloseMemory(t *core.Thread, ptr core.Addr) (ctx *core.Context, err *core.Error) {
+	const api = "rtIpcCloseMemory"
+	if ptr == 0 { // ptr-null
+		err = core.Fail(api, abi.ErrRTParamInvalid, "ptr", "is NULL")
+		return
+	}
+	if err = noSharing(t, api); err != nil { // no-sharing
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // no-context
+		err = core.NoCurrentContext(api)
+		return
+	}
+	return
+}

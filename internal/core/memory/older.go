@@ -1,23 +1,14 @@
 package memory
 
 import (
-	"ropeway/internal/abi"
 	"ropeway/internal/core"
 )
 
-// Names of an older layer (spec/older.yaml) are functions of the API under other names, except for those here.
-
-// CloseImport is rtIpcCloseMemory: it closes the import at ptr.
-func CloseImport(t *core.Thread, ptr core.Addr) *core.Error {
+// IpcCloseMemory is rtIpcCloseMemory: it closes the import at ptr.
+func IpcCloseMemory(t *core.Thread, ptr core.Addr) *core.Error {
 	const api = "rtIpcCloseMemory"
-	if ptr == 0 {
-		return core.IsNull(api, "ptr")
-	}
-	if err := noSharing(t, api); err != nil {
+	if _, err := checkIpcCloseMemory(t, ptr); err != nil {
 		return err
-	}
-	if t.Current() == nil {
-		return core.NoCurrentContext(api)
 	}
 	im, some := memoryOf(t.Runtime).ipc.closeAt(ptr)
 	switch {
@@ -42,11 +33,11 @@ func (ipc *ipcState) closeAt(ptr core.Addr) (*ipcImport, bool) {
 	return nil, false
 }
 
-// EnablePeer is rtEnableP2P: it lets a device access the memory of another, given by its physical number.
-func EnablePeer(t *core.Thread, device, peerPhysical, flag uint32) *core.Error {
+// EnableP2P is rtEnableP2P: it lets a device access the memory of another, given by its physical number.
+func EnableP2P(t *core.Thread, device, peerPhysical, flag uint32) *core.Error {
 	const api = "rtEnableP2P"
-	if flag != 0 {
-		return core.Fail(api, abi.ErrFeatureUnsupported, "flag", "%#x: flags are reserved and must be 0", flag)
+	if err := checkEnableP2P(t, device, peerPhysical, flag); err != nil {
+		return err
 	}
 	d, peer, err := olderPeers(t, api, device, peerPhysical)
 	if err != nil {
@@ -55,8 +46,8 @@ func EnablePeer(t *core.Thread, device, peerPhysical, flag uint32) *core.Error {
 	return enablePeer(t, api, d, peer)
 }
 
-// DisablePeer is rtDisableP2P. Disabling without enabling is allowed.
-func DisablePeer(t *core.Thread, device, peerPhysical uint32) *core.Error {
+// DisableP2P is rtDisableP2P. Disabling without enabling is allowed.
+func DisableP2P(t *core.Thread, device, peerPhysical uint32) *core.Error {
 	d, peer, err := olderPeers(t, "rtDisableP2P", device, peerPhysical)
 	if err != nil {
 		return err
@@ -71,16 +62,16 @@ func olderPeers(t *core.Thread, api string, device, peerPhysical uint32) (d, pee
 		return nil, nil, err
 	}
 	if d = t.Runtime.ByNumber(device); d == nil {
-		return nil, nil, t.NoDevice(api, "device", int64(device))
+		return nil, nil, t.NoDevice(api, "devIdDes", int64(device))
 	}
 	if peerPhysical < core.MaxDevices {
 		peer = t.Runtime.ByPhys(int32(peerPhysical))
 	}
 	switch {
 	case peer == nil:
-		return nil, nil, t.NoDevice(api, "peerPhysical", int64(peerPhysical))
+		return nil, nil, t.NoDevice(api, "phyIdSrc", int64(peerPhysical))
 	case peer == d:
-		return nil, nil, core.Invalid(api, "peerPhysical", "%d is the device itself", peerPhysical)
+		return nil, nil, core.Refused(api, "phyIdSrc", "%d is the device itself", peerPhysical)
 	}
 	return d, peer, nil
 }

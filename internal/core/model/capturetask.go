@@ -160,7 +160,7 @@ func (l *lane) append(t *core.Thread, v task) {
 func (l *lane) place(t *core.Thread, v task) {
 	v.lane = l.index
 	v.number = uint32(l.own.Tasks.Add(1))
-	t.Submitted(v.number)
+	t.Submitted(l.own, v.number)
 	l.tasks = append(l.tasks, int32(len(l.model.tasks)))
 	l.model.tasks = append(l.model.tasks, v)
 }

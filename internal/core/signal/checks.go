@@ -460,3 +460,30 @@ func checkCntNotifyGetId(t *core.Thread, cntNotify core.Handle, notifyID *uint32
 	}
 	return
 }
+
+func checkNotifyGetAddrOffset(t *core.Thread, notify core.Handle, devAddrOffset *uint64) (theNotify *Notify, ctx *core.Context, done bool, err *core.Error) {
+	const api = "rtNotifyGetAddrOffset"
+	if t.Product("950") { // on-950
+		done = true
+		return
+	}
+	if notify != 0 {
+		if theNotify, err = findNotify(t, api, "notify", notify); err != nil { // notify-not-live
+			done = true
+			return
+		}
+	}
+	if notify == 0 { // notify-null
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "notify", "is NULL")
+		return
+	}
+	if devAddrOffset == nil { // devAddrOffset-null
+		done, err = true, core.Fail(api, abi.ErrRTParamInvalid, "devAddrOffset", "is NULL")
+		return
+	}
+	if ctx = t.Current(); ctx == nil { // no-context
+		done, err = true, core.NoCurrentContext(api)
+		return
+	}
+	return
+}

@@ -211,6 +211,15 @@ func GetNotifyId(t *core.Thread, notify core.Handle, notifyID *uint32) *core.Err
 	return nil
 }
 
+// NotifyGetAddrOffset is rtNotifyGetAddrOffset. Notifies have no registers here; offsets differ, as those of registers.
+func NotifyGetAddrOffset(t *core.Thread, notify core.Handle, devAddrOffset *uint64) *core.Error {
+	n, _, done, err := checkNotifyGetAddrOffset(t, notify, devAddrOffset)
+	if !done {
+		*devAddrOffset = uint64(n.id) * 8
+	}
+	return err
+}
+
 // NotifyBatchReset is aclrtNotifyBatchReset. It clears the notifies one after another, at once, outside the order of
 // streams; those before a refused one stay cleared.
 func NotifyBatchReset(t *core.Thread, notifies *core.Handle, num uint64) *core.Error {
