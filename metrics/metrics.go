@@ -54,9 +54,9 @@ type Copies struct {
 	Direction string // host_to_device, device_to_host, device_to_device, peer, host_to_host, mixed, unknown; fill
 
 	Count    uint64 // copies that were submitted; a batch is one
-	Bytes    uint64 // of these
+	Bytes    uint64 // bytes of these copies
 	Batches  uint64 // number of these copies that are batches
-	Segments uint64 // of these
+	Segments uint64 // segments of these batches
 	Failed   uint64 // copies that failed when they ran
 	Dropped  uint64 // copies that did not run, because their stream was aborted
 	InFlight uint64 // copies that were submitted and are not over

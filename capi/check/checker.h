@@ -7,15 +7,15 @@
  * (redirect.c).
  *
  *	attach.c     the entry point, the records of threads, the names of an interpreter's frames
- *	spans.c      which addresses are watched
+ *	spans.c      the sets of watched addresses
  *	stack.c      the functions that led to a call or an access
- *	redirect.c   from a signal handler into a function, on x86-64 and arm64
- *	fault.c      an access to closed memory, and what becomes of it
- *	access.c     how many bytes an instruction touches (x86-64)
+ *	redirect.c   redirection from a signal handler to a function, on x86-64 and arm64
+ *	fault.c      accesses to closed memory
+ *	access.c     the number of bytes that an instruction accesses (x86-64)
  *	strings.c    rep movs and rep stos, which would trap for every element (x86-64)
  *	system.c     system calls on closed memory
- *	vectored.c   those that take several pieces
- *	submitted.c  those after which the kernel touches memory by itself
+ *	vectored.c   system calls with several buffers
+ *	submitted.c  asynchronous I/O, for which the kernel accesses memory later
  *	vanish.c     registered memory that the program frees or unmaps
  *	handlers.c   the program's own handlers and masks
  *	fork.c       a child that uses the API after a fork

@@ -2,9 +2,10 @@ package core
 
 import "ropeway/internal/driver"
 
-// CheckHooks reports to the checker what a driver cannot see: which thread acts, in which call, and what the core
-// refuses or silently corrects. The checker sees queues, flags and waits as a driver between the core and the driver
-// below. Methods may be called concurrently, with no lock of the core held. They may wait, and run queued work.
+// CheckHooks receives reports that a driver cannot make: which thread acts, in which call, and which arguments the
+// core refuses or silently corrects. The checker sees queues, flags and waits as a driver between the core and the
+// driver below. Methods may be called concurrently, with no lock of the core held. They may wait, and run queued
+// work.
 type CheckHooks interface {
 	// Submitting reports that t submits a task to a stream, before the first operation of the task reaches the queue.
 	// The operations carry the task's number in their tags. The task signals or waits for o, unless o is nil.
@@ -26,7 +27,7 @@ type CheckHooks interface {
 	// go with it: its own, and those of functions.
 	Unloading(t *Thread, modules []driver.Module, handles []Resource)
 
-	// Shared reports that other processes may write n bytes at addr from now on.
+	// Shared reports that other processes may write the n bytes at addr after the call.
 	Shared(t *Thread, addr Addr, n uint64)
 
 	// Waiting reports that t is in a call that waits for queued work; the result ends that. Calls may nest.
@@ -38,12 +39,12 @@ type CheckHooks interface {
 	// RunningFunc reports that t runs a function that a stream waits for; the result is called when it has returned.
 	RunningFunc(t *Thread, stream int32) (end func())
 
-	// RunningBeside reports that t runs a function of a stream which goes on meanwhile, and has set turn where the
-	// function was launched; the result is called when it has returned.
+	// RunningBeside reports that t runs a function of a stream which continues at the same time and has set turn
+	// where the function was launched; the result is called when it has returned.
 	RunningBeside(t *Thread, stream int32, turn driver.Flag) (end func())
 
-	// Querying reports that the host asks whether the tasks that signal o are complete, or waits for them. The result
-	// is called with the answer, and with whether they are tasks of this process.
+	// Querying reports that the host queries whether the tasks that signal o are complete, or waits for them. The
+	// result is called with the answer, and with whether they are tasks of this process.
 	Querying(o *Order, waits bool) (known func(over, here bool))
 
 	// Refused reports that a call returns err.

@@ -31,7 +31,7 @@ func (t *Thread) ExceptionInfoCallbackRegister(callback Func[ExceptionFunc]) *Er
 	return nil
 }
 
-// ExceptionInfoCallbackUnregister is aclrtExceptionInfoCallbackUnregister. A call that is under way goes on.
+// ExceptionInfoCallbackUnregister is aclrtExceptionInfoCallbackUnregister. A running call continues.
 func (t *Thread) ExceptionInfoCallbackUnregister(callback Func[ExceptionFunc]) *Error {
 	if err := t.checkExceptionInfoCallbackUnregister(callback); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (t *Thread) ExceptionInfoCallbackUnregister(callback Func[ExceptionFunc]) *
 // exception is a failed task.
 type exception = callback.Exception
 
-// noInfo is what the functions return for an exception that is NULL or over.
+// noInfo is the result of the functions for an exception that is NULL or over.
 const noInfo = 0xFFFFFFFF
 
 // ask returns a field of the exception that info names.

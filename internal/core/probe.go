@@ -219,8 +219,8 @@ func (t *Thread) runningFunc(stream int32) (end func()) {
 	return func() {}
 }
 
-// Querying reports that the host asks whether tasks that signal o are over, or waits for them. The result is called
-// with the answer; here means that they are tasks of this process.
+// Querying reports that the host queries whether tasks that signal o are over, or waits for them. The result is
+// called with the answer; here means that they are tasks of this process.
 func (rt *Runtime) Querying(o *Order, waits, here bool) (known func(over bool)) {
 	c := rt.Checker()
 	if c == nil {

@@ -193,7 +193,7 @@ func (rt *Runtime) Close() error {
 	return rt.closeProbe(rt.Driver.Close())
 }
 
-// Live counts what the program has not destroyed, for leak reports.
+// Live counts objects that the program has not destroyed, for leak reports.
 type Live struct{ Contexts, Streams, Events int }
 
 // Live returns the current counts.

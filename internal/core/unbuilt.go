@@ -21,7 +21,7 @@ type unbuiltRule struct {
 	applies  func(c *unbuiltCall) bool
 }
 
-// shows says how a value is written.
+// shows is the format of a value.
 type shows uint8
 
 const (

@@ -102,7 +102,7 @@ type Device interface {
 	Close() error
 }
 
-// Page is the kind of page an allocation asks for.
+// Page is the kind of page requested for an allocation.
 type Page uint8
 
 // Page kinds. PageHugeFirst falls back to normal pages; the Only kinds never do.

@@ -32,7 +32,7 @@ const (
 	OpProgram
 )
 
-// Class groups kinds by what a driver does for them.
+// Class groups kinds by the work of a driver for them.
 type Class uint8
 
 const (

@@ -232,7 +232,7 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// String returns s as it is written in a file.
+// String returns s in the format of a file.
 func (s *Suppression) String() string {
 	var b strings.Builder
 	b.WriteString("[" + s.Name + "]\nrule: " + s.Rule + "\n")
@@ -245,7 +245,7 @@ func (s *Suppression) String() string {
 	return b.String()
 }
 
-// String returns p as it is written in a file.
+// String returns p in the format of a file.
 func (p FramePattern) String() string {
 	if p.Any {
 		return "..."

@@ -1,6 +1,6 @@
 package product
 
-// What the vendor's platform library knows of products: a text for each aclplatformDevInfo, "" where it has none.
+// The answers of the vendor's platform library: a text for each aclplatformDevInfo, "" where it has none.
 var platform = [...][5]string{ // A2 and A3, 950, 310B, 310P, 910
 	{"24", "36", "1", "8", "32"},                                      // AI cores
 	{"196608", "253952", "253952", "262144", "262144"},                // unified buffer
@@ -21,19 +21,19 @@ var platform = [...][5]string{ // A2 and A3, 950, 310B, 310P, 910
 	{"", "0", "0", "0", ""},                                           // type of memory
 }
 
-// platformColumn is where a product stands in platform.
+// platformColumn has the column of each product in platform.
 var platformColumn = map[string]int{"A2": 0, "A3": 0, "950": 1, "310B": 2, "310P": 3, "910": 4}
 
 // platformChip is the row of the chip's name.
 const platformChip = 13
 
-// instructions are the data types of instructions, by name; those of others are not known.
+// instructions has the data types of known instructions, by name.
 var instructions = map[string]string{
 	"Intrinsic_vadd": "float16,float32,int32,int16",
 	"Intrinsic_vrec": "float16,float32",
 }
 
-// Platform is what the platform library says about the product; "" if it has no such value.
+// Platform returns a value of the platform library for the product; "" if it has no such value.
 func (p *Product) Platform(info int) string {
 	column, ok := platformColumn[p.Name]
 	switch {
@@ -45,7 +45,7 @@ func (p *Product) Platform(info int) string {
 	return platform[info][column]
 }
 
-// Instruction is the data types of an instruction; "" if it is not known.
+// Instruction returns the data types of an instruction; "" if it is unknown.
 func (p *Product) Instruction(name string) string {
 	if p.Name != "A2" && p.Name != "A3" {
 		return ""

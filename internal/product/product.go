@@ -1,7 +1,7 @@
-// Package product says what each Ascend product and form has: features, limits, sizes.
+// Package product describes the Ascend products and forms: features, limits, sizes.
 //
-// The facts are those of spec/semantics.md, sections 4, 6, 8, 9, 12, 20 and 22; what no source gives (core counts,
-// cache sizes) is a typical board of the kind and marked as our choice.
+// The facts are those of spec/semantics.md, sections 4, 6, 8, 9, 12, 20 and 22; values without a source (core counts,
+// cache sizes) are those of a typical board and marked as our choice.
 package product
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Product is one row of the support tables in one form. Values are shared and never change.
+// Product is one row of the support tables in one form. Values are shared and immutable.
 type Product struct {
 	Name string // as in the tables: A2, A3, 950, 310B, 310P, 910, 310
 	Chip string // what aclrtGetSocName returns
@@ -28,14 +28,14 @@ type Product struct {
 	Register       bool // host registration
 	Managed        bool // managed memory
 	Pools          bool // memory pools
-	IPCMemory      bool // device memory that other processes can have
+	IPCMemory      bool // device memory can be shared with other processes
 	CountNotify    bool
-	NotifyShared   bool    // notifies that other processes can have
+	NotifyShared   bool    // notifies can be shared with other processes
 	NotifyDevice   bool    // notifies for the device alone
 	NotifyReset    bool    // notifies can be cleared outside streams
 	EventFlags     bool    // record and wait flags, IPC events
 	Peer           bool    // access between devices
-	PeerEnable     bool    // and it has to be enabled first
+	PeerEnable     bool    // access between devices must be enabled first
 	Abort          bool    // stream abort, device task abort
 	Random         bool    // random numbers
 	ReduceKinds    bool    // reductions other than sums
@@ -51,9 +51,9 @@ type Product struct {
 
 	// Operator time limits, in microseconds.
 	OpInterval, OpDefault uint64
-	OpNever               bool // 0 means never, not the longest
+	OpNever               bool // 0 means no limit, not the longest
 
-	// Those of the chip; what no source gives is our choice, a typical board.
+	// Numbers of the chip; those without a source are our choice, of a typical board.
 	CubeCores, VectorCores, AICPUs int64
 	L2Bytes                        int64
 }
@@ -106,7 +106,7 @@ var products = []Product{
 		CubeCores: 2, VectorCores: 2, AICPUs: 4, L2Bytes: 8 << 20},
 }
 
-// modern fills in what 950, A3 and A2 have in common.
+// modern sets the common properties of 950, A3 and A2.
 func modern(p Product) Product {
 	p.Modern, p.Batch, p.OffsetCopy, p.FillWords, p.Register = true, true, true, true, true
 	p.IPCMemory, p.EventFlags, p.Peer, p.Abort, p.WaitTimeout = true, true, true, true, true
@@ -120,14 +120,14 @@ func modern(p Product) Product {
 	return p
 }
 
-// Default is the product used when nothing else is asked for.
+// Default is the default product.
 const Default = "A2"
 
 // rcForms are the products that also come in RC form.
 var rcForms = []string{"310", "310B", "310P"}
 
 // Find returns the product called name (case does not matter; "" is the default) in the form "EP", "RC" or "", which
-// is EP. The error names what there is.
+// is EP. The error lists the valid names.
 func Find(name, form string) (*Product, error) {
 	if name == "" {
 		name = Default

@@ -1,6 +1,6 @@
-// Package random makes random numbers as a device does: from a seed and a counter alone, by Philox4x32-10 (Salmon,
-// Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011), so that every number can be computed by
-// itself, and again.
+// Package random generates random numbers like a device: only from a seed and a counter, by Philox4x32-10 (Salmon,
+// Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011), so that every number can be computed
+// independently and reproducibly.
 package random
 
 import (
@@ -11,10 +11,10 @@ import (
 // Counter is a number of 128 bits, the low word first. Each block of random bits has one.
 type Counter [4]uint32
 
-// CounterBytes is how many bytes a counter has in memory, where it is little endian.
+// CounterBytes is the size of a counter in memory, where it is little endian.
 const CounterBytes = 16
 
-// ReadCounter is the counter in b.
+// ReadCounter returns the counter in b.
 func ReadCounter(b []byte) (c Counter) {
 	for i := range c {
 		c[i] = binary.LittleEndian.Uint32(b[4*i:])
@@ -22,14 +22,14 @@ func ReadCounter(b []byte) (c Counter) {
 	return c
 }
 
-// Write puts the counter into b.
+// Write writes the counter to b.
 func (c Counter) Write(b []byte) {
 	for i, w := range c {
 		binary.LittleEndian.PutUint32(b[4*i:], w)
 	}
 }
 
-// Add is the counter n further; after the largest comes 0.
+// Add returns the counter plus n, modulo 2^128.
 func (c Counter) Add(n uint64) Counter {
 	lo, hi := uint64(c[1])<<32|uint64(c[0]), uint64(c[3])<<32|uint64(c[2])
 	lo, carry := bits.Add64(lo, n, 0)
@@ -37,14 +37,14 @@ func (c Counter) Add(n uint64) Counter {
 	return Counter{uint32(lo), uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
 }
 
-// The multipliers of a round, what the two words of the key grow by from round to round, and how many rounds there are.
+// The multipliers of a round, the increments of the two words of the key between rounds, and the number of rounds.
 const (
 	mul0, mul1   = 0xD2511F53, 0xCD9E8D57
 	grow0, grow1 = 0x9E3779B9, 0xBB67AE85
 	rounds       = 10
 )
 
-// block is the 128 random bits that belong to a seed and a counter.
+// block returns the 128 random bits of a seed and a counter.
 func block(seed uint64, c Counter) [4]uint32 {
 	k0, k1 := uint32(seed), uint32(seed>>32)
 	c0, c1, c2, c3 := c[0], c[1], c[2], c[3]

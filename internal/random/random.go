@@ -9,18 +9,18 @@ import (
 	"ropeway/internal/float16"
 )
 
-// Kind is how numbers are distributed.
+// Kind is a distribution of numbers.
 type Kind uint8
 
 // Kinds.
 const (
 	Dropout   Kind = iota // bits: 0 with probability A, else 1; the first is the lowest of its byte
-	Uniform               // from A up to, but not including, B
+	Uniform               // [A, B)
 	Normal                // A is the mean, B the standard deviation
-	Truncated             // Normal, as far as it is at most two standard deviations from the mean
+	Truncated             // Normal, limited to two standard deviations from the mean
 )
 
-// Type is what the numbers are.
+// Type is the type of the numbers.
 type Type uint8
 
 // Types.
@@ -36,27 +36,27 @@ const (
 
 var sizes = [...]int{Int32: 4, Int64: 8, Uint32: 4, Uint64: 8, Float16: 2, BFloat16: 2, Float32: 4}
 
-// Size is how many bytes a number has.
+// Size returns the size of a number in bytes.
 func (t Type) Size() int { return sizes[t] }
 
 // float reports whether the type is one of floats.
 func (t Type) float() bool { return t >= Float16 }
 
-// signed reports whether the type is one of whole numbers that may be negative.
+// signed reports whether the type is a signed integer type.
 func (t Type) signed() bool { return t == Int32 || t == Int64 }
 
-// Fits reports whether there are such numbers of such a type: only Uniform knows whole numbers. A mask is made of bits;
-// there the type is that of A.
+// Fits reports whether the distribution supports the type: only Uniform supports integers. For a mask of bits, the
+// type is that of A.
 func (k Kind) Fits(t Type) bool { return k == Uniform || t.float() }
 
-// Numbers says what numbers are wanted. A and B are numbers of the type, as their bits; Dropout has no B.
+// Numbers specifies random numbers. A and B are the bits of numbers of the type; Dropout has no B.
 type Numbers struct {
 	Kind Kind
 	Type Type
 	A, B uint64
 }
 
-// What is wrong with parameters.
+// Errors of parameters.
 var (
 	errRatio   = errors.New("the dropout ratio is not between 0 and 1")
 	errEmpty   = errors.New("the minimum is not below the maximum")
@@ -64,7 +64,7 @@ var (
 	errUnbound = errors.New("a parameter is no finite number")
 )
 
-// Check says what is wrong with A and B.
+// Check returns an error if A or B is invalid.
 func (n Numbers) Check() error {
 	if !n.Type.float() {
 		if n.span() == 0 {
@@ -90,7 +90,7 @@ func (n Numbers) Check() error {
 	return nil
 }
 
-// span is how many whole numbers there are from A up to B; 0 if there are none.
+// span returns the number of integers in [A, B); 0 if it is empty.
 func (n Numbers) span() uint64 {
 	a, b := n.A, n.B
 	switch n.Type {
@@ -105,7 +105,7 @@ func (n Numbers) span() uint64 {
 	return b - a
 }
 
-// value is the number that bits are.
+// value converts the bits of a number.
 func (t Type) value(bits uint64) float64 {
 	switch t {
 	case Float16:
@@ -116,7 +116,7 @@ func (t Type) value(bits uint64) float64 {
 	return float64(math.Float32frombits(uint32(bits)))
 }
 
-// round is the number of the type nearest to v, as its bits.
+// round returns the bits of the number of the type nearest to v.
 func (t Type) round(v float64) uint32 {
 	switch t {
 	case Float16:
@@ -127,7 +127,7 @@ func (t Type) round(v float64) uint32 {
 	return math.Float32bits(float32(v))
 }
 
-// below is the largest number of the type that is less than the one that bits are.
+// below returns the bits of the largest number of the type that is less than the number with bits b.
 func (t Type) below(b uint64) uint32 {
 	sign := uint32(1) << (8*t.Size() - 1)
 	switch w := uint32(b); {
@@ -140,8 +140,8 @@ func (t Type) below(b uint64) uint32 {
 	}
 }
 
-// perBlock is how many numbers are made of one block of random bits. Whole numbers take twice the bits they have, so
-// that none is noticeably more likely than others.
+// perBlock returns the count of numbers generated from one block of random bits. Integers use twice their own number
+// of bits, so that none is noticeably more likely than others.
 func (n Numbers) perBlock() uint64 {
 	if n.Type.float() {
 		return 4
@@ -149,16 +149,16 @@ func (n Numbers) perBlock() uint64 {
 	return uint64(8 / n.Type.Size())
 }
 
-// Step is a multiple of how many numbers are made together: what is filled in pieces is cut there.
+// Step is a multiple of every perBlock: fills are divided at multiples of it.
 const Step = 1 << 13
 
-// Blocks is how far the counter goes for count numbers.
+// Blocks returns the increment of the counter for count numbers.
 func (n Numbers) Blocks(count uint64) uint64 {
 	per := n.perBlock()
 	return count/per + min(count%per, 1)
 }
 
-// Bytes is how many bytes count numbers take; false if that does not fit in 64 bits.
+// Bytes returns the size of count numbers in bytes; false if it does not fit in 64 bits.
 func (n Numbers) Bytes(count uint64) (uint64, bool) {
 	if n.Kind == Dropout {
 		return count/8 + min(count%8, 1), true
@@ -167,7 +167,7 @@ func (n Numbers) Bytes(count uint64) (uint64, bool) {
 	return lo, hi == 0
 }
 
-// Fill writes count numbers to dst, beginning with those of the counter at. Bits after the last of a mask are 0.
+// Fill writes count numbers to dst, starting with those of the counter at. Bits after the last one of a mask are 0.
 func (n Numbers) Fill(dst []byte, seed uint64, at Counter, count uint64) {
 	switch {
 	case n.Kind == Dropout:
@@ -199,7 +199,7 @@ func (n Numbers) mask(dst []byte, seed uint64, at Counter, count uint64) {
 	}
 }
 
-// whole makes whole numbers: the random bits, taken for a fraction, times how many there are.
+// whole generates integers: the random bits, as a fraction, times the span.
 func (n Numbers) whole(dst []byte, seed uint64, at Counter, count uint64) {
 	span := n.span()
 	for i := uint64(0); i < count; at = at.Add(1) {
@@ -246,7 +246,7 @@ func (n Numbers) floats(dst []byte, seed uint64, at Counter, count uint64) {
 			}
 			r := n.Type.round(v)
 			if n.Kind == Uniform && n.Type.value(uint64(r)) >= b {
-				r = top // it was rounded up
+				r = top // it was rounded up to B
 			}
 			if n.Type == Float32 {
 				binary.LittleEndian.PutUint32(dst[4*i:], r)
@@ -261,7 +261,7 @@ func (n Numbers) floats(dst []byte, seed uint64, at Counter, count uint64) {
 // precisions are the significant bits of floats.
 var precisions = [...]uint{Float16: 11, BFloat16: 8, Float32: 24}
 
-// fractions makes numbers from 0 up to 1, with as many bits as the type has.
+// fractions generates numbers in [0, 1), with the precision of the type.
 func (t Type) fractions(z *[4]float64, w [4]uint32) {
 	precision := precisions[t]
 	for i, word := range w {
@@ -269,7 +269,7 @@ func (t Type) fractions(z *[4]float64, w [4]uint32) {
 	}
 }
 
-// bell makes standard normal numbers, two of two words, after Box and Muller.
+// bell generates standard normal numbers by the Box-Muller transform: two from two words.
 func bell(z *[4]float64, w [4]uint32) {
 	for i := 0; i < 4; i += 2 {
 		r := math.Sqrt(-2 * math.Log((float64(w[i])+1)/(1<<32)))
@@ -278,11 +278,11 @@ func bell(z *[4]float64, w [4]uint32) {
 	}
 }
 
-// inner is the probability of a standard normal number to be less than two from 0.
+// inner is the probability that a standard normal number is in (-2, 2).
 var inner = math.Erf(math.Sqrt2)
 
-// middle makes standard normal numbers that are less than two from 0, by the inverse of their distribution: every word
-// is a number, none is thrown away.
+// middle generates standard normal numbers in (-2, 2) by the inverse of their distribution: every word gives a
+// number, so none is rejected.
 func middle(z *[4]float64, w [4]uint32) {
 	for i, word := range w {
 		u := (float64(word) + 0.5) / (1 << 32)

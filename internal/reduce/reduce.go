@@ -1,8 +1,8 @@
-// Package reduce combines arrays of numbers element by element, as a device does: dst = dst (kind) src.
+// Package reduce combines arrays of numbers element by element, like a device: dst = dst (kind) src.
 //
 // Sums of integers wrap. Sums of 16-bit floats are made in 32 bits and rounded to nearest, ties to even; all floats
-// follow IEEE 754, or stay finite where that is asked for. The maximum and minimum of a number and NaN is NaN, and +0
-// is larger than -0.
+// follow IEEE 754, or stay finite if requested. The maximum and minimum of a number and NaN is NaN, and +0 is larger
+// than -0.
 package reduce
 
 import (
@@ -13,10 +13,10 @@ import (
 	"ropeway/internal/float16"
 )
 
-// Kind is how two elements become one.
+// Kind is an operation on two elements.
 type Kind uint8
 
-// Kinds. Equal makes 1 of elements that are equal, and 0 of others.
+// Kinds. Equal gives 1 for equal elements, else 0.
 const (
 	Sum Kind = iota
 	Max
@@ -24,7 +24,7 @@ const (
 	Equal
 )
 
-// Type is what the elements are.
+// Type is the type of the elements.
 type Type uint8
 
 // Types.
@@ -38,7 +38,7 @@ const (
 	Float32
 )
 
-// Types are all of them, Kinds all kinds.
+// Types lists all types, Kinds all kinds.
 var (
 	Types = []Type{Int8, Int16, Int32, Uint32, Float16, BFloat16, Float32}
 	Kinds = []Kind{Sum, Max, Min, Equal}
@@ -46,13 +46,13 @@ var (
 
 var sizes = [...]int{Int8: 1, Int16: 2, Int32: 4, Uint32: 4, Float16: 2, BFloat16: 2, Float32: 4}
 
-// Size is how many bytes an element has.
+// Size returns the size of an element in bytes.
 func (t Type) Size() int { return sizes[t] }
 
 // Float reports whether elements are floats.
 func (t Type) Float() bool { return t >= Float16 }
 
-// Op is what is to be done with every pair of elements.
+// Op is an operation on every pair of elements.
 type Op struct {
 	Kind Kind
 	Type Type
@@ -60,9 +60,9 @@ type Op struct {
 	Saturate bool
 }
 
-// Do combines the elements of src with those of dst. Both are as long as each other and aligned to the type, and either
-// the same bytes or different ones. Bytes after the last whole element stay as they are. It reports whether a sum of
-// finite floats was too large for its type.
+// Do combines the elements of src with those of dst. Both must have the same length, be aligned to the type, and be
+// identical or disjoint. Bytes after the last whole element do not change. It reports whether a sum of finite floats
+// was too large for its type.
 func (o Op) Do(dst, src []byte) (overflow bool) {
 	if len(dst) != len(src) {
 		panic(fmt.Sprintf("BUG: %d bytes are combined with %d", len(src), len(dst)))
@@ -84,7 +84,7 @@ func (o Op) Do(dst, src []byte) (overflow bool) {
 	return false
 }
 
-// numbers combines numbers; sums of integers wrap. Each kind has a loop of its own, that does nothing else.
+// numbers combines numbers; sums of integers wrap. Each kind has its own loop.
 func numbers[T int8 | int16 | int32 | uint32 | float32](kind Kind, dst, src []T) {
 	dst = dst[:len(src)]
 	switch kind {
@@ -111,10 +111,10 @@ func numbers[T int8 | int16 | int32 | uint32 | float32](kind Kind, dst, src []T)
 	}
 }
 
-// portion is how many floats are combined at a time, so that they stay in the cache.
+// portion is the count of floats combined at a time, so that they stay in the cache.
 const portion = 512
 
-// floats combines floats of 32 bits. Sums are looked at once they are made: hardly ever is one not finite.
+// floats combines floats of 32 bits. It checks sums after computing them, since they are almost always finite.
 func (o Op) floats(dst, src []byte) (overflow bool) {
 	if o.Kind != Sum {
 		numbers(o.Kind, as[float32](dst), as[float32](src))
@@ -154,8 +154,8 @@ func allFinite(b []byte) bool {
 	return carry&(1<<63|1<<31) == 0
 }
 
-// bound reports whether sums of finite numbers a and b are not finite, and makes them the largest number if sums
-// stay finite.
+// bound reports whether sums of finite numbers a and b are not finite, and replaces them by the largest number if
+// o.Saturate.
 func (o Op) bound(sums, a, b []float32) (overflow bool) {
 	for i, sum := range sums {
 		if finite(sum) {

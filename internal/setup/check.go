@@ -2,7 +2,7 @@ package setup
 
 import "ropeway/internal/abi"
 
-// check sets the checker up. Faults are injected by the checker too.
+// check reads the checker's settings. The checker also injects faults.
 func (r *reader) check() Checker {
 	v := CheckVariables{r.value(EnvCheck), r.value(EnvInject), r.value(EnvCheckReport), r.value(EnvSuppress)}
 	if v.Check == "" || v.Check == "0" {

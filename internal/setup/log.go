@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// LogSettings say what is logged and where it goes. The zero value writes nothing.
+// LogSettings are the level and the destinations of the log. The zero value writes nothing.
 type LogSettings struct {
-	Level  slog.Level // lines below it are not made
+	Level  slog.Level // lowest level that is logged
 	Stdout bool       // to standard output
 	Dir    string     // to a file below; "" for none
 }
 
-// noLines is a level that no line reaches.
+// noLines is a level above that of all lines.
 const noLines = slog.LevelError + 4
 
 // levels are the values of ASCEND_GLOBAL_LOG_LEVEL, in order.
@@ -27,7 +27,7 @@ var levels = []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.
 const defaultLevel = 3
 
 func (r *reader) log() LogSettings {
-	// Both are read, so that both are checked.
+	// Read both, so that both are checked.
 	one, other := r.printing(EnvSlogStdout), r.printing(EnvLogStdout)
 	return LogSettings{Level: levels[r.logLevel()], Stdout: one || other, Dir: r.value(EnvLogPath)}
 }
@@ -54,14 +54,14 @@ func (r *reader) printing(name string) bool {
 	return v == "1"
 }
 
-// logger makes the log, nil if it goes nowhere. What is wrong with its file is said on warn.
+// logger returns the log, nil if it has no destination. Problems with its file are printed to warn.
 func (l LogSettings) logger(warn io.Writer) *slog.Logger {
 	var to []io.Writer
 	if l.Stdout {
 		to = append(to, os.Stdout)
 	}
 	if l.Dir != "" {
-		dir, err := filepath.Abs(l.Dir) // the program may go elsewhere before the first line
+		dir, err := filepath.Abs(l.Dir) // the program may change its directory before the first line
 		if err != nil {
 			dir = l.Dir
 		}
@@ -73,13 +73,13 @@ func (l LogSettings) logger(warn io.Writer) *slog.Logger {
 	return newLogger(l.Level, to...)
 }
 
-// newLogger writes each line at once, so that lines never mix, to all of the writers.
+// newLogger returns a logger that writes each line to all writers, in one call of Write, so that lines never mix.
 func newLogger(level slog.Level, to ...io.Writer) *slog.Logger {
 	h := slog.NewTextHandler(everywhere(to), &slog.HandlerOptions{Level: level})
 	return slog.New(h).With("pid", os.Getpid())
 }
 
-// logWriter logs as a warning what is written to it.
+// logWriter logs text written to it as warnings.
 type logWriter struct{ log *slog.Logger }
 
 func (w logWriter) Write(text []byte) (int, error) {
@@ -87,20 +87,21 @@ func (w logWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// everywhere writes to each of several writers, whatever becomes of the others.
+// everywhere writes to all of several writers, even if some fail.
 type everywhere []io.Writer
 
 func (e everywhere) Write(line []byte) (int, error) {
 	for _, w := range e {
-		w.Write(line) //nolint:errcheck // a log that cannot be written is no reason to stop
+		w.Write(line) //nolint:errcheck // a failing log must not stop the program
 	}
 	return len(line), nil
 }
 
-// logFile is a file that is made with the first line. The log's handler calls Write from one goroutine at a time.
+// logFile is a file that is created when the first line is written. The log's handler calls Write from one goroutine
+// at a time.
 type logFile struct {
 	dir  string
-	warn io.Writer // written to once if the file cannot be made or written
+	warn io.Writer // receives one message if the file cannot be created or written
 	file *os.File
 	lost bool
 }
@@ -122,7 +123,7 @@ func (f *logFile) Write(line []byte) (n int, err error) {
 	return n, err
 }
 
-// create makes debug/plog/plog-<pid>_<time>.log, named like the vendor's.
+// create creates debug/plog/plog-<pid>_<time>.log, named like the vendor's.
 func (f *logFile) create() (*os.File, error) {
 	dir := filepath.Join(f.dir, "debug", "plog")
 	if err := os.MkdirAll(dir, 0o750); err != nil {

@@ -20,9 +20,8 @@ const (
 	CUDADriver = "cuda" // NVIDIA GPUs
 )
 
-// Open opens what the settings say. What the user should know without asking for it (notes, a list of visible devices
-// that was cut short, less memory than wanted) goes to warn, one line each, and into the log; warn may be nil. The
-// error is an [*Error].
+// Open opens a runtime with these settings. Warnings (notes, a truncated list of visible devices, less memory than
+// requested) go to warn, one line each, and to the log; warn may be nil. The error is an [*Error].
 func (s Settings) Open(warn io.Writer) (*core.Runtime, error) {
 	if warn == nil {
 		warn = io.Discard
@@ -114,14 +113,14 @@ func OpenSoft(s *Settings, say func(string)) (driver.Driver, error) {
 	return soft.New(o)
 }
 
-// noDevices is a driver all of whose devices are gone. Pinned memory is still to be had.
+// noDevices is a driver without devices. Pinned memory is still available.
 type noDevices struct{ driver.Driver }
 
 func (d noDevices) Caps() driver.Caps { return driver.Caps{Base: d} }
 
 func (noDevices) Devices() int { return 0 }
 
-// openError says why a driver did not open, and what the user can turn.
+// openError returns an error that explains why a driver did not open, and which settings the user can change.
 func openError(name string, err error) *Error {
 	code := abi.ErrRTDrvInternalError
 	switch {
@@ -135,8 +134,8 @@ func openError(name string, err error) *Error {
 	return &Error{Code: code, Lines: []string{strings.ReplaceAll(line, "\n", "; ")}, Err: err}
 }
 
-// cutShort says at which word the reading of a list of visible devices stopped; "" if it was read to its end. An empty
-// list is no mistake: it hides every device.
+// cutShort returns the word at which parsing a list of visible devices stopped; "" if it was read to its end. An
+// empty list is valid: it hides every device.
 func cutShort(list string, devices int) string {
 	words := strings.Split(list, ",")
 	seen := core.VisibleDevices(list, devices)

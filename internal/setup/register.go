@@ -9,39 +9,40 @@ import (
 	"ropeway/internal/driver"
 )
 
-// What a program has besides the software device is registered by the packages it imports, when they are initialised:
-// internal/setup/cudadriver, internal/setup/checker and internal/setup/podservers. So a program that imports none
-// links none.
+// Features besides the software device are registered by the packages that a program imports, when they are
+// initialised: internal/setup/cudadriver, internal/setup/checker and internal/setup/podservers. So a program links
+// only the features it imports.
 
-// OpenDriver opens a driver. What the user should know goes to say, one line each.
+// OpenDriver opens a driver. Warnings go to say, one line each.
 type OpenDriver func(s *Settings, say func(string)) (driver.Driver, error)
 
-// Checker is a checker that is set up and not open yet.
+// Checker is a configured checker that is not open yet.
 type Checker interface {
-	// Open puts the checker around a driver. Findings that go nowhere else are printed to w.
+	// Open returns a driver with the checker in front of d. Findings are printed to w if there is no other sink.
 	Open(d driver.Driver, w io.Writer, say func(string)) (driver.Driver, core.CheckHooks)
 }
 
 // CheckVariables are the values of the variables that concern the checker.
 type CheckVariables struct{ Check, Inject, Report, Suppress string }
 
-// ReadCheck sets up a checker. The error names the variable that is wrong.
+// ReadCheck configures a checker. The error names the invalid variable.
 type ReadCheck func(v CheckVariables) (Checker, *BadVariable)
 
-// BadVariable is a variable with a value that nothing can be opened with, and why.
+// BadVariable is a variable with an invalid value, and the reason.
 type BadVariable struct{ Name, Value, Why string }
 
-// Pod is other servers that are set up and not open yet.
+// Pod is a configured pod that is not open yet.
 type Pod interface {
-	// Open puts them in front of a driver. Nothing is opened or listens before something is exported or imported.
+	// Open returns a driver for the pod in front of d. It opens no connection and does not listen before something is
+	// exported or imported.
 	Open(d driver.Driver) (driver.Driver, error)
 }
 
-// ReadPod reads a pod file, for the server with a number, or "" to find that out.
+// ReadPod reads a pod file, for the server with the given number; "": the server with an address of this machine.
 type ReadPod func(file, server string) (Pod, error)
 
-// Locator finds the file with code that an address is in, as recorder.Options.Locate does. A program whose calls come
-// from C needs one; Go knows its functions without.
+// Locator returns the executable or library that contains an address, like recorder.Options.Locate. It is needed if
+// calls come from C; the Go runtime describes Go functions itself.
 type Locator func(pc uintptr) (file string, offset uint64, build string)
 
 // drivers, readCheck, readPod and newLocator are written when packages are initialised, and read afterwards.
@@ -62,13 +63,13 @@ func RegisterChecker(read ReadCheck) { readCheck = read }
 // RegisterPod adds other servers. It is called when packages are initialised.
 func RegisterPod(read ReadPod) { readPod = read }
 
-// RegisterLocator adds what makes a locator for a recorder. It is called when packages are initialised.
+// RegisterLocator adds the constructor of a recorder's locator. It is called when packages are initialised.
 func RegisterLocator(make func() Locator) { newLocator = make }
 
 // ModulePath is the path of the module.
 var ModulePath = strings.TrimSuffix(reflect.TypeFor[Settings]().PkgPath(), "/internal/setup")
 
-// notLinked says which import is missing.
+// notLinked returns a text that names the missing import.
 func notLinked(what, pkg string) string {
 	return "this program was built without " + what + "; a Go program has it by import _ \"" + ModulePath +
 		"/" + pkg + "\""

@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/product"
 )
 
-// The variables that are read.
+// The variables.
 const (
 	EnvProduct      = "ROPEWAY_PRODUCT"
 	EnvForm         = "ROPEWAY_FORM"
@@ -38,66 +38,66 @@ const (
 	EnvKernels      = "ROPEWAY_KERNELS"
 )
 
-// DefaultDevices is how many devices there are by default.
+// DefaultDevices is the default number of devices.
 const DefaultDevices = 8
 
 const (
-	mostDevices = 64       // as many as a process can see
-	leastMemory = 64 << 20 // of a device
+	mostDevices = 64       // most devices of a process
+	leastMemory = 64 << 20 // least memory of a device
 )
 
-// Settings say what to open. Read makes them; the caller of Open may change them before.
+// Settings are the settings of a runtime. Read returns them, and the caller of Open may change them before.
 type Settings struct {
 	Product      *product.Product
-	Devices      int     // 0 is a machine without devices
-	Counted      bool    // the number was set; else no more GPUs are used than there are
-	DeviceMemory uint64  // bytes of each device; 0 is the driver's default
+	Devices      int     // 0: a machine without devices
+	Counted      bool    // the number was set; else it is limited to the number of GPUs
+	DeviceMemory uint64  // bytes of each device; 0: the driver's default
 	Driver       string  // "soft" or "cuda"
-	CUDAShare    int     // percent of a GPU's multiprocessors that copies may take; 0 is the driver's default
+	CUDAShare    int     // percent of a GPU's multiprocessors that copies may use; 0: the driver's default
 	Visible      *string // ASCEND_RT_VISIBLE_DEVICES, nil if it is not set
 	Blocking     bool    // ASCEND_LAUNCH_BLOCKING
-	Strict       bool    // what the documents forbid is refused on every product
+	Strict       bool    // calls that the documents forbid are refused on every product
 	Log          LogSettings
-	Home         string  // ASCEND_HOME_PATH: where package versions are read
+	Home         string  // ASCEND_HOME_PATH: directory with package versions
 	Check        Checker // nil: the program is not checked
-	Trace        string  // directory for what is recorded; "": nothing is
-	Pod          Pod     // other servers; nil: there are none
-	Kernels      string  // directory with shared objects that stand in for NPU binaries; "": there is none
+	Trace        string  // directory for recordings; "": none
+	Pod          Pod     // other servers; nil: no pod
+	Kernels      string  // directory with shared objects that stand in for NPU binaries; "": none
 
-	Logger *slog.Logger // takes warnings and what Log is for, instead of both; nil: there is none
+	Logger *slog.Logger // receives warnings and the log, instead of warn and Log; nil: none
 
-	Tracer observe.Tracer // receives what runs when, beside the recorder; may be nil
+	Tracer observe.Tracer // receives the reports of a tracer, besides the recorder; may be nil
 
 	// Wrap returns a driver in front of the one that the settings name, in tests; may be nil.
 	Wrap func(driver.Driver) driver.Driver
 
-	// Shade is called with the addresses of pinned memory the program must not use, or may use again, by the drivers
-	// that keep such memory apart; may be nil.
+	// Shade is called with the addresses of pinned memory that the program must not use, or may use again, by drivers
+	// that fence such memory; may be nil.
 	Shade func(lo, hi uintptr, forbidden bool)
 
-	// Notes are mistakes that are no reason not to open, one line each. Open prints them.
+	// Notes are mistakes that do not prevent opening, one line each. Open prints them.
 	Notes []string
 }
 
-// Error says why nothing can be opened.
+// Error is the error if the settings are invalid or opening fails.
 type Error struct {
-	Code  abi.Code // what every C call returns then
-	Lines []string // one for each thing that is wrong, fit to be printed
+	Code  abi.Code // result of every C call in that case
+	Lines []string // one for each mistake, for printing
 	Err   error    // the cause, or nil
 }
 
-// Error is the lines, one below the other.
+// Error returns the lines, separated by newlines.
 func (e *Error) Error() string { return strings.Join(e.Lines, "\n") }
 
 // Is makes errors.Is(err, code) true.
 func (e *Error) Is(target error) bool { c, ok := target.(abi.Code); return ok && c == e.Code }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Read reads the variables that lookup (os.LookupEnv, for one) knows. A variable that is empty counts as not set,
-// except for ASCEND_RT_VISIBLE_DEVICES, where an empty list hides every device. The error is an [*Error] with a line
-// for every bad value. Bad values of variables that only concern the log become notes.
+// Read reads the variables by lookup, such as os.LookupEnv. An empty variable counts as not set, except for
+// ASCEND_RT_VISIBLE_DEVICES, where an empty list hides every device. The error is an [*Error] with a line for every
+// bad value. Bad values of variables that only concern the log become notes.
 func Read(lookup func(string) (string, bool)) (Settings, error) {
 	r := reader{lookup: lookup}
 	s := Settings{
@@ -130,20 +130,20 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 	return s, nil
 }
 
-// reader reads variables and collects what is wrong with them.
+// reader reads variables and collects their mistakes.
 type reader struct {
 	lookup func(string) (string, bool)
 	err    *Error
 	notes  []string
 }
 
-// value is what a variable says, "" if it is not set.
+// value returns the value of a variable, "" if it is not set.
 func (r *reader) value(name string) string {
 	v, _ := r.lookup(name)
 	return strings.TrimSpace(v)
 }
 
-// refuse notes a value that nothing can be opened with. The first one decides on the code.
+// refuse records an invalid value. The first one determines the code.
 func (r *reader) refuse(code abi.Code, name, value, why string) {
 	if r.err == nil {
 		r.err = &Error{Code: code}
@@ -151,7 +151,7 @@ func (r *reader) refuse(code abi.Code, name, value, why string) {
 	r.err.Lines = append(r.err.Lines, fmt.Sprintf("%s=%q is refused: %s", name, value, why))
 }
 
-// ignore notes a value that is replaced by the default.
+// ignore records a value that is replaced by the default.
 func (r *reader) ignore(name, value, instead, why string) {
 	r.notes = append(r.notes, fmt.Sprintf("%s=%q is ignored, as if it were %s: %s", name, value, instead, why))
 }
@@ -160,7 +160,7 @@ func (r *reader) product() *product.Product {
 	name, form := r.value(EnvProduct), r.value(EnvForm)
 	if _, err := product.Find(name, ""); err != nil {
 		r.refuse(abi.ErrInvalidParam, EnvProduct, name, err.Error())
-		name = product.RCForms()[0] // comes in every form, so that the form is looked at too
+		name = product.RCForms()[0] // this product has every form, so that the form is checked too
 	}
 	p, err := product.Find(name, form)
 	if err != nil {
@@ -252,7 +252,7 @@ func (s *Settings) UsePod(file, server string) (err error) {
 	return err
 }
 
-// onOff are the values of a switch.
+// onOff describes the values of a switch.
 const onOff = "it takes 0 or 1"
 
 // switched reads a variable that is off (0) or on (1).

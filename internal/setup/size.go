@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// sizeUnits are the letters ParseSize takes after the number; each is 1024 times the one before it.
+// sizeUnits are the letters that ParseSize accepts after the number; each is 1024 times the previous one.
 const sizeUnits = "KMGT"
 
 // ParseSize reads an amount of memory: a whole number of bytes ("4096"), or a whole number with a
 // unit of 1024 ("512M", "512MiB", "64 GiB"). The units are K, M, G and T, with or without "iB",
-// in either case. "B" alone names plain bytes. The units of 1000 (KB, MB) are refused rather than
-// guessed at, since programs disagree about what they mean.
+// in either case. "B" alone names plain bytes. KB and MB are refused, since programs disagree about their meaning.
 func ParseSize(text string) (uint64, error) {
 	trimmed := strings.TrimSpace(text)
 	digits := 0
@@ -35,7 +34,7 @@ func ParseSize(text string) (uint64, error) {
 	return count * unit, nil
 }
 
-// parseUnit returns how many bytes one unit is.
+// parseUnit returns the size of a unit in bytes.
 func parseUnit(text string) (uint64, error) {
 	upper := strings.ToUpper(text)
 	if upper == "" || upper == "B" {

@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/recorder"
 )
 
-// record begins to record the process, if that was asked for. If it cannot, the program runs all the same.
+// record starts recording the process if Trace is set. If that fails, the program runs without it.
 func (s Settings) record(d driver.Driver, say func(string)) observe.Tracer {
 	if s.Trace == "" {
 		return nil

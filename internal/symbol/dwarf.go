@@ -12,24 +12,24 @@ import (
 	"ropeway/internal/finding"
 )
 
-// mostUnits is how many compile units of a module stay parsed.
+// mostUnits is the largest number of compile units of a module that stay parsed.
 const mostUnits = 32
 
 // debugInfo is the debug information of a module.
 type debugInfo struct {
 	data  *dwarf.Data
-	text  uint64  // the lowest address of code: below it is what the linker has thrown away
-	units []*unit // the last used ones, oldest first
+	text  uint64  // the lowest address of code; entries below it are of code that the linker has removed
+	units []*unit // least recently used first
 }
 
-// unit is a compile unit: what is known of a source file and of all it includes.
+// unit is a compile unit: the debug information of a source file and its includes.
 type unit struct {
 	ranges    [][2]uint64
 	functions []function // by their first address, outer before inner
 	rows      []row      // by address
 	files     []*dwarf.LineFile
 	plusPlus  bool   // it is C++
-	dir       string // where it was compiled: names of files that are relative begin there
+	dir       string // compilation directory, to which relative names of files refer
 }
 
 // function is a function that has code of its own. It may have several parts.
@@ -38,15 +38,15 @@ type function struct {
 	entry     dwarf.Offset
 }
 
-// row says from which address on code comes from which line; file is nil where the code ends.
+// row gives the line of the code from address to the next row; file is nil at the end of the code.
 type row struct {
 	address uint64
 	file    *dwarf.LineFile
 	line    int
 }
 
-// debugData reads the sections with debug information, and says how large they are. It returns nil if there is no such
-// information, or more than can be held.
+// debugData reads the sections with debug information, and returns their size. It returns nil if there is no such
+// information, or if it is too large.
 func (f *elfFile) debugData() (data *dwarf.Data, size int) {
 	content := map[string][]byte{}
 	for _, name := range debugSections {
@@ -71,9 +71,9 @@ func (f *elfFile) debugData() (data *dwarf.Data, size int) {
 	return data, size
 }
 
-// frames returns the functions at an address, innermost first; nil if the debug information does not say. The name of
-// the last one is whole unless a symbol table may know more: C++ compilers do not give the name space of functions that
-// are local.
+// frames returns the functions at an address, innermost first; nil if the debug information does not cover it. whole
+// is false if a symbol table may have a longer name of the last one: C++ compilers omit the name space of local
+// functions.
 func (d *debugInfo) frames(address uint64) (frames []finding.Frame, whole bool) {
 	u := d.unit(address)
 	if u == nil {
@@ -100,7 +100,7 @@ func (d *debugInfo) frames(address uint64) (frames []finding.Frame, whole bool) 
 	return frames, whole || !u.plusPlus
 }
 
-// unit finds the compile unit of an address, and parses it if it is none of those used last.
+// unit returns the compile unit of an address, and parses it if it is not cached.
 func (d *debugInfo) unit(address uint64) *unit {
 	for i, u := range d.units {
 		if holds(u.ranges, address) {
@@ -167,7 +167,7 @@ func (d *debugInfo) readFunctions(u *unit, entry *dwarf.Entry) {
 	})
 }
 
-// function finds the innermost function at an address.
+// function returns the innermost function at an address.
 func (u *unit) function(address uint64) *function {
 	var found *function
 	for i := range u.functions {
@@ -182,7 +182,7 @@ func (u *unit) function(address uint64) *function {
 	return found
 }
 
-// readLines reads the line table of a unit. Code that the linker has thrown away is left out.
+// readLines reads the line table of a unit. It skips code that the linker has removed.
 func (d *debugInfo) readLines(u *unit, entry *dwarf.Entry) {
 	r, err := d.data.LineReader(entry)
 	if r == nil || err != nil {
@@ -204,8 +204,8 @@ func (d *debugInfo) readLines(u *unit, entry *dwarf.Entry) {
 		}
 	}
 	u.files = r.Files()
-	// Where a sequence begins at the address at which another ends, the beginning is what counts. Else the order stays:
-	// of several rows for one address the last one is good.
+	// If a sequence begins at the end of another, the beginning takes precedence. Otherwise the order stays: the last
+	// of several rows for one address is valid.
 	slices.SortStableFunc(u.rows, func(a, b row) int {
 		if a.address != b.address {
 			return cmp.Compare(a.address, b.address)
@@ -220,7 +220,7 @@ func (d *debugInfo) readLines(u *unit, entry *dwarf.Entry) {
 	})
 }
 
-// row finds the line of an address.
+// row returns the row of an address.
 func (u *unit) row(address uint64) *row {
 	i, _ := slices.BinarySearchFunc(u.rows, address, func(r row, address uint64) int {
 		if r.address <= address {
@@ -234,7 +234,7 @@ func (u *unit) row(address uint64) *row {
 	return &u.rows[i-1]
 }
 
-// calls returns a function and those that are inlined there at an address, outermost first.
+// calls returns a function and the functions inlined in it at an address, outermost first.
 func (d *debugInfo) calls(function dwarf.Offset, address uint64) []*dwarf.Entry {
 	r := d.data.Reader()
 	r.Seek(function)
@@ -279,8 +279,8 @@ func (d *debugInfo) calls(function dwarf.Offset, address uint64) []*dwarf.Entry 
 	return found
 }
 
-// name is the name of a function. It may stand in another entry, which describes it as it was declared or before it was
-// inlined. It is whole if it is the name that the linker knows.
+// name returns the name of a function. It may be in another entry: of the declaration, or of the function before
+// inlining. whole means that it is the linkage name.
 func (d *debugInfo) name(e *dwarf.Entry, hops int) (name string, whole bool) {
 	for _, attribute := range []dwarf.Attr{dwarf.AttrLinkageName, attrOldLinkageName} {
 		if name, ok := e.Val(attribute).(string); ok {
@@ -304,21 +304,21 @@ func (d *debugInfo) name(e *dwarf.Entry, hops int) (name string, whole bool) {
 	return demangled(name), false
 }
 
-// isPlusPlus reports whether a language, by the number the standard gives it, is a C++.
+// isPlusPlus reports whether a language, by its number in the standard, is a version of C++.
 func isPlusPlus(language int) bool { return slices.Contains([]int{0x04, 0x1a, 0x21, 0x2b}, language) }
 
 const attrOldLinkageName dwarf.Attr = 0x2007 // compilers gave it this number before there was a standard one
 
-// clones matches what compilers append to the names of functions that they split or specialise.
+// clones matches suffixes that compilers append to the names of functions that they split or specialise.
 var clones = regexp.MustCompile(`(\.(cold|constprop|part|isra|lto_priv)(\.\d+)?)+$`)
 
-// demangled is a function's name without its parameters, which lines distinguish well enough.
+// demangled returns a function's name without its parameters; lines distinguish overloads well enough.
 func demangled(name string) string {
 	name = clones.ReplaceAllString(name, "")
 	return demangle.Filter(name, demangle.NoParams, demangle.NoEnclosingParams, demangle.NoClones)
 }
 
-// file is the file of the call that an inlined function stands for.
+// file returns the file of the call of an inlined function.
 func (u *unit) file(call *dwarf.Entry) string {
 	i := number(call, dwarf.AttrCallFile)
 	if i < 0 || i >= len(u.files) || u.files[i] == nil {
@@ -327,7 +327,7 @@ func (u *unit) file(call *dwarf.Entry) string {
 	return u.path(u.files[i].Name)
 }
 
-// path is the whole name of a file of the unit, as far as it is known.
+// path returns the full name of a file of the unit, as far as it is known.
 func (u *unit) path(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name

@@ -6,9 +6,9 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Locate returns the file with code that an address of this process is in, the place in it, and the build that its
-// linker named it, in hexadecimal digits, or "". The file is "" where there is none. Another process can ask InBuild
-// for the rest.
+// Locate returns the executable or library that contains an address of this process, the offset in it, and its build
+// ID in hexadecimal digits, or "". The file is "" if none contains the address. Another process can pass the results
+// to InBuild.
 func (t *Table) Locate(pc uintptr) (file string, offset uint64, build string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -19,7 +19,7 @@ func (t *Table) Locate(pc uintptr) (file string, offset uint64, build string) {
 	return place.path, uint64(pc) - place.start + place.offset, t.module(place.path).id()
 }
 
-// InBuild is InFile if the file is still of that build; nil if it is not.
+// InBuild is InFile if the file still has that build ID, else nil.
 func (t *Table) InBuild(path, build string, offset uint64) []finding.Frame {
 	t.mu.Lock()
 	id := t.module(path).id()
@@ -36,8 +36,7 @@ func (t *Table) InBuild(path, build string, offset uint64) []finding.Frame {
 	return frames
 }
 
-// id is what the linker named this build of the file, in hexadecimal digits; "" if it gave none or there is no such
-// file.
+// id returns the build ID of the file in hexadecimal digits; "" if it has none or does not exist.
 func (m *module) id() string {
 	if m.build != nil {
 		return *m.build
@@ -52,7 +51,7 @@ func (m *module) id() string {
 	return *m.build
 }
 
-// identify is buildID of a file that may be damaged in any way.
+// identify is buildID for a file that may be damaged.
 func identify(file *elfFile) (id []byte) {
 	defer func() {
 		if recover() != nil {
@@ -62,9 +61,8 @@ func identify(file *elfFile) (id []byte) {
 	return buildID(file)
 }
 
-// InFile returns the functions that a return address of another process is in, innermost first, by the file that is
-// mapped there and the address's offset in it. There is always one at least, which may be empty. The result must not be
-// changed.
+// InFile returns the functions at a return address of another process, innermost first, given the mapped file and the
+// offset of the address in it. There is at least one, which may be empty. The caller must not change the result.
 func (t *Table) InFile(path string, offset uint64) []finding.Frame {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// mapping is a range of addresses with what is mapped there.
+// mapping is a range of addresses with the mapped file.
 type mapping struct {
 	start, end, offset uint64
 	path               string // "" for anonymous memory
 	file               bool   // path is a file that can be opened
 }
 
-// gone is what the kernel writes after the name of a file that has been deleted.
+// gone is the kernel's suffix for the name of a deleted file.
 const gone = " (deleted)"
 
-// parseMaps reads the kernel's list of mappings. Lines that cannot be understood are left out.
+// parseMaps reads the kernel's list of mappings. It skips lines that it cannot parse.
 func parseMaps(text string) []mapping {
 	var all []mapping
 	for line := range strings.Lines(text) {
@@ -54,7 +54,7 @@ func parseMapping(line string) (m mapping, ok bool) {
 	return m, true
 }
 
-// within finds the mapping that holds an address.
+// within returns the mapping that contains an address, or nil.
 func within(all []mapping, pc uint64) *mapping {
 	i, _ := slices.BinarySearchFunc(all, pc, func(m mapping, pc uint64) int {
 		if m.start <= pc {
@@ -68,7 +68,7 @@ func within(all []mapping, pc uint64) *mapping {
 	return &all[i-1]
 }
 
-// module is the name of what is mapped, as frames give it.
+// module returns the name of the mapped file for frames.
 func (m *mapping) module() string {
 	if m.path == "" || !strings.HasPrefix(m.path, "/") && m.path != "[vdso]" {
 		return ""

@@ -13,12 +13,12 @@ import (
 	"ropeway/internal/finding"
 )
 
-// module is a file with code. What it holds is read when it is first needed, and the file is closed again.
+// module is an executable or library. Its content is read on first use, and the file is closed again.
 type module struct {
 	path  string
 	debug []string // directories with separate debug files
-	used  int      // when it was last used
-	bytes int      // about how much memory it takes
+	used  int      // time of the last use
+	bytes int      // approximate memory use
 	build *string  // see id; nil: not read yet
 
 	opened   bool
@@ -28,10 +28,10 @@ type module struct {
 	named    bool // symbols were read
 }
 
-// frames returns what is known of a place in the file. The file may be damaged in any way: then that is nothing.
+// frames returns the functions at an offset in the file; nil if the file is damaged.
 func (m *module) frames(offset uint64) (frames []finding.Frame) {
 	defer func() {
-		if recover() != nil { // the readers of the standard library are not made for files that mean harm
+		if recover() != nil { // the parsers of the standard library are not hardened against malicious files
 			frames = nil
 		}
 	}()
@@ -60,7 +60,7 @@ func (m *module) frames(offset uint64) (frames []finding.Frame) {
 	return frames
 }
 
-// address turns an offset in the file into the address that the file itself gives the place.
+// address converts an offset in the file to the address in the file's own address space.
 func (m *module) address(offset uint64) (uint64, bool) {
 	for _, s := range m.segments {
 		if offset >= s.Off && offset-s.Off < s.Filesz {
@@ -86,7 +86,7 @@ func (m *module) open() {
 		}
 	}
 	if finding.SystemLibrary(m.path) {
-		return // lines in there are of no use, and reading them takes longer than all the rest
+		return // its lines are useless, and reading them takes longer than everything else
 	}
 	from := file
 	if file.section("info") == nil {
@@ -146,7 +146,7 @@ func (f *elfFile) section(name string) *elf.Section {
 	return nil
 }
 
-// openDebug finds and opens the separate file with the debug information of a file; nil if there is none.
+// openDebug opens the separate file with the debug information of a file; nil if there is none.
 func (m *module) openDebug(file *elfFile) *elfFile {
 	if id := buildID(file); len(id) > 1 {
 		text := hex.EncodeToString(id)
@@ -182,7 +182,7 @@ func (m *module) openDebug(file *elfFile) *elfFile {
 	return nil
 }
 
-// buildID is the identity that the linker gave a file; nil if it has none.
+// buildID returns the build ID of a file; nil if it has none.
 func buildID(file *elfFile) []byte {
 	note := small(file.Section(".note.gnu.build-id"))
 	if len(note) < 16 {
@@ -195,7 +195,7 @@ func buildID(file *elfFile) []byte {
 	return note[16 : 16+size]
 }
 
-// debugLink is the name of a file's debug file and the checksum that file must have.
+// debugLink returns the name of a file's debug file and the checksum that it must have.
 func debugLink(file *elfFile) (string, uint32) {
 	link := small(file.Section(".gnu_debuglink"))
 	name, _, found := bytes.Cut(link, []byte{0})
@@ -205,7 +205,7 @@ func debugLink(file *elfFile) (string, uint32) {
 	return string(name), file.ByteOrder.Uint32(link[len(link)-4:])
 }
 
-// small reads a section that has no reason to be large.
+// small reads a section; nil if it is larger than 64 KiB.
 func small(s *elf.Section) []byte {
 	if s == nil || s.Type == elf.SHT_NOBITS || s.Size > 64<<10 {
 		return nil
@@ -225,7 +225,7 @@ func crc(f *os.File) uint32 {
 	return sum.Sum32()
 }
 
-// debugSections are what line numbers and functions need.
+// debugSections are the sections needed for line numbers and functions.
 var debugSections = []string{"abbrev", "info", "line", "ranges", "str", "addr", "line_str", "str_offsets", "rnglists"}
 
 // readSection returns the content of a section, decompressed; nil if it is larger than most bytes or damaged.

@@ -11,13 +11,13 @@ import (
 type symbol struct {
 	address, size uint64
 	name          string
-	rank          int // of several names for one place the least is taken
+	rank          int // the name with the lowest rank at an address is used
 }
 
-// mostSymbols is how large a symbol table may be, with its names.
+// mostSymbols is the largest size of a symbol table, and of its names.
 const mostSymbols = 64 << 20
 
-// symbol names the function at an address; "" if no table does.
+// symbol returns the name of the function at an address; "" if no table has one.
 func (m *module) symbol(address uint64) string {
 	if !m.named {
 		m.named = true
@@ -42,7 +42,8 @@ func (m *module) symbol(address uint64) string {
 	return demangled(s.name)
 }
 
-// readSymbols reads the functions that the file itself, its debug file or its table for the loader has.
+// readSymbols reads the functions from the symbol table of the file, of its debug file, or from its dynamic symbol
+// table.
 func (m *module) readSymbols() []symbol {
 	file, err := openELF(m.path)
 	if err != nil {
@@ -61,7 +62,7 @@ func (m *module) readSymbols() []symbol {
 	return file.functions(elf.SHT_DYNSYM, file.DynamicSymbols)
 }
 
-// functions reads one table. The result is sorted and has each address once.
+// functions reads one table. The result is sorted and has one entry for each address.
 func (f *elfFile) functions(table elf.SectionType, read func() ([]elf.Symbol, error)) []symbol {
 	s := f.SectionByType(table)
 	if s == nil || s.Size > mostSymbols || int(s.Link) >= len(f.Sections) || f.Sections[s.Link].Size > mostSymbols {
@@ -93,7 +94,8 @@ func (f *elfFile) functions(table elf.SectionType, read func() ([]elf.Symbol, er
 	return slices.CompactFunc(found, func(a, b symbol) bool { return a.address == b.address })
 }
 
-// rank prefers names with a size, then public ones, then those with fewer underscores in front, then short ones.
+// rank returns a lower value for names with a size, then for public ones, then for fewer leading underscores, then
+// for short ones.
 func rank(name string, s elf.Symbol) int {
 	r := min(len(name), 999)
 	if !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") {

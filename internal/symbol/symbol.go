@@ -1,9 +1,9 @@
-// Package symbol says where in a program's source the addresses of this process are.
+// Package symbol maps addresses of this process to functions, files and lines of the program's source.
 //
-// Files are read when an address in them is asked for. Debug information in the file itself or in a separate debug file
-// gives functions, inlined functions, files and lines; without it, symbol tables give functions. Of addresses that no
-// file describes anything about (code made at run time, files that are gone, the kernel's own) nothing is known but the
-// address.
+// Files are read on the first lookup of an address in them. Debug information in the file itself or in a separate
+// debug file gives functions, inlined functions, files and lines; without it, symbol tables give functions. For
+// addresses that no file describes (code generated at run time, deleted files, the kernel's code) frames have only
+// the address.
 package symbol
 
 import (
@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	mostFound = 8192      // so many addresses are remembered
-	mostBytes = 192 << 20 // so much of files is held in memory; of what goes beyond, the least recently used is dropped
+	mostFound = 8192      // cached addresses
+	mostBytes = 192 << 20 // most bytes of parsed files; beyond that the least recently used are dropped
 )
 
 // Table turns addresses into frames. Its methods may be called from any goroutine.
 type Table struct {
-	maps  string   // file that reports what is mapped where
+	maps  string   // file with the list of mappings
 	debug []string // directories with separate debug files
 
 	mu      sync.Mutex
@@ -37,7 +37,7 @@ type question struct {
 	exact   bool
 }
 
-// New makes a table. It costs nothing until it is asked.
+// New returns a table, which reads nothing before the first lookup.
 func New() *Table {
 	return &Table{
 		maps:    "/proc/self/maps",
@@ -47,12 +47,11 @@ func New() *Table {
 	}
 }
 
-// Frames returns the functions that a return address is in, innermost first: those that the compiler inlined, then the
-// one that holds the call. There is always one at least, which may have an address only. The result must not be
-// changed.
+// Frames returns the functions at a return address, innermost first: inlined ones, then the function that contains
+// the call. There is at least one, which may have only an address. The caller must not change the result.
 func (t *Table) Frames(pc uintptr) []finding.Frame { return t.ask(question{pc, false}) }
 
-// At does the same for the address of an instruction, as one that faulted.
+// At is Frames for the address of an instruction, such as one that faulted.
 func (t *Table) At(pc uintptr) []finding.Frame { return t.ask(question{pc, true}) }
 
 func (t *Table) ask(q question) []finding.Frame {
@@ -72,7 +71,7 @@ func (t *Table) ask(q question) []finding.Frame {
 func (t *Table) find(q question) []finding.Frame {
 	pc := uint64(q.address)
 	if !q.exact && pc > 0 {
-		pc-- // the call lies before the address it returns to, perhaps on another line or in another function
+		pc-- // the call is before its return address, perhaps on another line or in another function
 	}
 	var frames []finding.Frame
 	var inside uint64
@@ -96,7 +95,7 @@ func (t *Table) find(q question) []finding.Frame {
 	return frames
 }
 
-// locate finds the mapping of an address. What is mapped is read again when the address is in none that is known.
+// locate returns the mapping of an address. It reads the list of mappings again if no known one contains the address.
 func (t *Table) locate(pc uint64) *mapping {
 	if m := within(t.mapped, pc); m != nil {
 		return m
@@ -120,8 +119,8 @@ func (t *Table) module(path string) *module {
 	return m
 }
 
-// trim drops what was read of the modules that were used longest ago, but for the last one, until the rest is small
-// enough.
+// trim drops the parsed data of the least recently used modules, but never of the last used one, until the rest is
+// small enough.
 func (t *Table) trim() {
 	total := 0
 	for _, m := range t.modules {

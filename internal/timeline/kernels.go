@@ -8,17 +8,17 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Kernel is the launches of one kernel, those in models included.
+// Kernel has statistics of the launches of one kernel, also in models.
 type Kernel struct {
 	Name     string
 	Launches int
-	Untimed  int // launches that have no time of their own: they have not run, or share one with other tasks of a model
+	Untimed  int // launches without a time of their own: they have not run, or share one with other tasks of a model
 	Blocks   uint64
-	Took     int64 // nanoseconds of those that have one
+	Took     int64 // nanoseconds of the timed launches
 }
 
-// Kernels is the kernels of the run, the one that took longest first. Of a model whose tasks are not all known, the
-// launches that are known count.
+// Kernels returns the kernels of the run, the one that took longest first. If not all tasks of a model are known,
+// only the known launches count.
 func (r *Run) Kernels() []*Kernel {
 	all := map[string]*Kernel{}
 	add := func(name string, launches int, blocks uint64, timed bool, took int64) {
@@ -55,8 +55,8 @@ func (r *Run) Kernels() []*Kernel {
 	})
 }
 
-// kernelsWithin returns a function that finds the kernels in a part, and reports whether the part is one of them and
-// nothing else. Executions of a model have the same parts, which are looked at once.
+// kernelsWithin returns a function that returns the kernels in a part, and whether the part is exactly one kernel. It
+// caches results, because executions of a model have the same parts.
 func (r *Run) kernelsWithin() func(p Part) (list []Kernel, alone bool) {
 	type found struct {
 		list  []Kernel

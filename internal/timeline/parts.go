@@ -12,10 +12,10 @@ import (
 // Pieces finds tasks of a model by the pieces that they are in.
 type Pieces struct {
 	model *Model
-	nodes []int // places in Model.Nodes, by piece
+	nodes []int // indexes in Model.Nodes, by piece
 }
 
-// Pieces is the tasks of the model by piece.
+// Pieces returns the tasks of the model by piece.
 func (m *Model) Pieces() *Pieces {
 	p := &Pieces{model: m}
 	for i := range m.Nodes {
@@ -27,7 +27,7 @@ func (m *Model) Pieces() *Pieces {
 	return p
 }
 
-// In is the tasks that are in count pieces from first on, as places in Nodes.
+// In returns the tasks in count pieces starting at first, as indexes in Nodes.
 func (p *Pieces) In(first, count int) []int {
 	from := func(piece int) int {
 		return sort.Search(len(p.nodes), func(i int) bool { return p.model.Nodes[p.nodes[i]].Piece >= piece })
@@ -36,14 +36,14 @@ func (p *Pieces) In(first, count int) []int {
 	return p.nodes[low:max(low, from(first+count))]
 }
 
-// Sum is tasks of a model that share a time.
+// Sum summarises tasks of a model that share a time.
 type Sum struct {
 	Name  string
 	Bytes uint64
 	Tasks int
 }
 
-// Sum says what tasks do together. Those that do the same have a name in common.
+// Sum returns a summary of tasks. Its name is that of the tasks if all have the same.
 func (m *Model) Sum(nodes []int) (s Sum) {
 	for i, at := range nodes {
 		n := &m.Nodes[at]
@@ -60,7 +60,7 @@ func (m *Model) Sum(nodes []int) (s Sum) {
 	return s
 }
 
-// Name is what the task does.
+// Name returns a description of the task.
 func (n *Node) Name() string {
 	text := n.Kind.String()
 	if n.Kernel != "" {
@@ -72,7 +72,7 @@ func (n *Node) Name() string {
 	return text
 }
 
-// PartsOf is the parts of a task that executes a model.
+// PartsOf returns the parts of a task that executes a model.
 func (r *Run) PartsOf(task int) []Part {
 	from := func(task int) int {
 		return sort.Search(len(r.Parts), func(i int) bool { return r.Parts[i].Task >= task })
@@ -80,9 +80,9 @@ func (r *Run) PartsOf(task int) []Part {
 	return r.Parts[from(task):from(task+1)]
 }
 
-// Inside is the parts of a task that executes a model. Where none are known it is one part, which is all of the model
-// and has the time of the task; its End is None if the task was not over. It is nil for other tasks and ones that never
-// ran.
+// Inside returns the parts of a task that executes a model. If none are known, it returns one part, which is the
+// whole model with the time of the task; its End is None if the task was not over. It returns nil for other tasks and
+// for tasks that never ran.
 func (r *Run) Inside(task int) []Part {
 	t := &r.Tasks[task]
 	if t.Model <= 0 || t.Model > len(r.Models) || t.Start == None {
@@ -98,8 +98,8 @@ func (r *Run) Inside(task int) []Part {
 	return []Part{all}
 }
 
-// Copied is how many copies there are and how many bytes they have, those of executed models included. Of a model whose
-// tasks are not all known, the copies that are known count.
+// Copied returns the number of copies and of their bytes, including those in executed models. If not all tasks of a
+// model are known, only the known copies count.
 func (r *Run) Copied() (copies int, bytes uint64) {
 	inside := make([]int, len(r.Models)) // copies of each model
 	for i := range r.Models {

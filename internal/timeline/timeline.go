@@ -1,5 +1,5 @@
-// Package timeline is what happened in a run, ready to be looked at: calls, tasks, what ordered them, and what there is
-// to say about them. The recorder's files become a [Run]; a report, a Perfetto trace and advice are made from it.
+// Package timeline defines the data of a run: calls, tasks, their ordering, and findings about them. The recorder's
+// files become a [Run]; reports, Perfetto traces and advice are made from it.
 //
 // Times are nanoseconds since the run began, the same clock for all processes of it.
 package timeline
@@ -18,14 +18,14 @@ type Run struct {
 	Started  time.Time
 	Duration int64
 	Driver   string // "soft", "cuda"
-	Checked  bool   // the checker held work back: times say in which order things happened, not how long they take
+	Checked  bool   // the checker delayed work: times show the order of events, not their durations
 
 	Processes []Process
 	Devices   []Device
 	Threads   []Thread
 	Streams   []Stream
 	Functions []string // names of API functions, for Call.Function
-	Sites     []Site   // where calls come from, for Call.Site
+	Sites     []Site   // call sites, for Call.Site
 
 	Calls    []Call // sorted by Start
 	Tasks    []Task // sorted by Submit
@@ -35,18 +35,18 @@ type Run struct {
 	Models   []Model
 	Parts    []Part // sorted by Task and Start, longer ones first
 	Findings []Finding
-	Notes    []string // what is missing or cut, for people
+	Notes    []string // missing or truncated data, as texts for users
 }
 
 // Process is one process of the run.
 type Process struct {
 	ID      int
 	Command []string
-	Server  *int // of a pod that it was on; nil without one
-	Ended   bool // it said that it was over; else it was killed, and what it did last may be missing
+	Server  *int // number of its server in a pod; nil without a pod
+	Ended   bool // it ended normally; else it was killed, and its last actions may be missing
 }
 
-// Device is a device of a process. Its copy engines are those of its tasks' directions.
+// Device is a device of a process. It has a copy engine for each direction of its tasks.
 type Device struct {
 	Process int // index
 	ID      int32
@@ -68,7 +68,7 @@ type Stream struct {
 	Default bool
 }
 
-// None is the index of nothing.
+// None is the index of no element.
 const None = -1
 
 // Call is one call of an API function.
@@ -77,23 +77,24 @@ type Call struct {
 	Function int // index
 	Start    int64
 	End      int64 // None: it had not returned when the run ended
-	Code     int32 // that it returned
-	Blocked  int64 // nanoseconds of it that it waited for work; 0 if it does not wait
-	Stream   int   // index of the stream that it is about, or None
+	Code     int32 // return code
+	Blocked  int64 // nanoseconds that it waited for work; 0 if it does not wait
+	Stream   int   // index of the stream concerned, or None
 	Awaited  int   // index of the task that it waited for, or None
-	Site     int   // index of where it comes from, or None
+	Site     int   // index of its call site, or None
 }
 
-// Site is a place of the program that calls come from. What is not known is empty.
+// Site is a call site of the program. Unknown fields are empty.
 type Site struct {
 	File     string
 	Line     int
 	Function string
-	Module   string // file with code
-	Inside   uint64 // place in Module, as addr2line takes it
+	Module   string // executable or library
+	Inside   uint64 // offset in Module, for addr2line
 }
 
-// Place is file and line, for example "load.c:30"; of code without lines "app+0x11f2", and "" if nothing is known.
+// Place returns file and line, for example "load.c:30"; for code without lines "app+0x11f2", and "" if the site is
+// unknown.
 func (s *Site) Place() string {
 	switch {
 	case s.File != "" && s.Line > 0:
@@ -106,7 +107,7 @@ func (s *Site) Place() string {
 	return ""
 }
 
-// String is for example "load.c:30 in load".
+// String returns for example "load.c:30 in load".
 func (s *Site) String() string {
 	place := s.Place()
 	if place == "" || s.Function == "" {
@@ -115,7 +116,7 @@ func (s *Site) String() string {
 	return place + " in " + s.Function
 }
 
-// Range is a part of what a thread does, or a moment, to which the program gave a text.
+// Range is a range of time, or a moment, that the program has given a text.
 type Range struct {
 	Kind   observe.RangeKind
 	Text   string
@@ -131,14 +132,14 @@ type Task struct {
 	Direction observe.Direction
 	Memory    observe.Memory
 	Failed    bool
-	Stream    int    // index; None: a synchronous copy, which is in no stream
+	Stream    int    // index; None: a synchronous copy, which has no stream
 	Device    int    // index
 	Number    uint32 // of the task on its stream, as messages of the checker name it
 	Thread    int    // index of the thread that submitted it, or None
 	Call      int    // index of the call that submitted it, or None
 	Segments  uint32 // of a batch; of a kernel its blocks
 	Kernel    string // name of the kernel, if it is one
-	Model     int    // number of the model that it executes, counted from 1 in Models; 0: it executes none
+	Model     int    // index in Models of the model that it executes, plus 1; 0: it executes none
 	Bytes     uint64
 	Submit    int64
 	Start     int64 // None: it has not run
@@ -146,25 +147,25 @@ type Task struct {
 	Code      int32 // 0, or the device code that it failed with
 }
 
-// CoreWork is what a core of a device did of a task: a number of blocks, one after the other.
+// CoreWork is the work of a core on a task: a number of blocks, one after another.
 type CoreWork struct {
 	Task       int    // index
-	Kernel     string // name of the kernel, which a task that executes a model does not say
+	Kernel     string // name of the kernel, which a task that executes a model does not have
 	Core       int
-	First      uint32 // block that it ran first
-	Blocks     uint32 // how many
+	First      uint32 // its first block
+	Blocks     uint32 // number of blocks
 	Start, End int64
 }
 
-// Model is work that was captured, and that tasks execute.
+// Model is captured work, which tasks execute.
 type Model struct {
 	Process int // index
 	ID      uint32
-	Tasks   int    // how many it has
-	Nodes   []Node // the first of them
+	Tasks   int    // number of its tasks
+	Nodes   []Node // its first tasks
 }
 
-// Node is a task of a model. It comes after the one before it on its stream, and after another one.
+// Node is a task of a model. It runs after the previous task on its stream, and after the task After.
 type Node struct {
 	Kind      observe.Kind
 	Direction observe.Direction
@@ -173,18 +174,18 @@ type Node struct {
 	Segments  uint32 // of a kernel its blocks
 	Kernel    string // name of the kernel, if it is one
 	Bytes     uint64
-	After     int // place in Nodes of the record that it waits for, or None
+	After     int // index in Nodes of the record that it waits for, or None
 
-	// Piece is the piece of the compiled model that the task is in, or None if nothing is to be done for it. Copies
-	// that run together are in one piece.
+	// Piece is the index of the task's piece in the compiled model, or None if the task does no work. Copies that run
+	// together share a piece.
 	Piece int
 }
 
-// Part is pieces of a model that ran together in a task that executes it. Tasks in these pieces have no times of their
-// own: what is known is that they ran in this one. A run without parts is one itself: all of it has its time.
+// Part is a run of pieces of a model that ran together in a task that executes it. Tasks in these pieces have no
+// times of their own: they ran within the part's. An execution without parts counts as one part.
 type Part struct {
 	Task         int // index
-	Model        int // index; of a condition task it is another one than the task's
+	Model        int // index; for a condition task it differs from the task's
 	First, Count int // pieces
 	Start, End   int64
 }
@@ -192,15 +193,15 @@ type Part struct {
 // Edge is an order between two tasks that an event made: To waited for From.
 type Edge struct{ From, To int } // indexes of tasks
 
-// Finding is one of the checker, at a moment of the run.
+// Finding is a finding of the checker, at a moment of the run.
 type Finding struct {
 	Rule, Severity, Text string
 	Time                 int64
-	Tasks                []int // indexes of the tasks that it is about
-	Thread               int   // index of the thread that did it, or None
+	Tasks                []int // indexes of the tasks concerned
+	Thread               int   // index of the thread concerned, or None
 	Places               []Place
-	Remedy               string // what to do
-	Report               string // all of it, as text
+	Remedy               string // suggested change
+	Report               string // the whole finding as text
 }
 
 // Place is a line of the program that a finding names.

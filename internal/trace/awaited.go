@@ -9,14 +9,14 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// awaits finds, for each call of the process that waited, the task that it waited for. base is the index of the
-// process's first call, tasks that of its first task, and index has its tasks by their names.
+// awaits sets, for each waiting call of the process, the task that it waited for. base is the index of the process's
+// first call, tasks that of its first task, and index has its tasks by their keys.
 //
-// A wait for an event names the record. A synchronised stream was waited for up to its last task, and a synchronised
-// device up to the task that ended last; both count tasks that were submitted before the call began.
+// A wait for an event names the record. A wait for a stream waited for its last task, and a wait for a device for the
+// task that ended last, of the tasks submitted before the call began.
 func (t *part) awaits(base, tasks int, index map[taskKey]int) {
-	onStream := map[int][]int{} // by stream: its tasks, by submission
-	var ended []int             // tasks of all streams that ended, by their end
+	onStream := map[int][]int{} // by stream: its tasks in the order of submission
+	var ended []int             // ended tasks of all streams, in the order of their ends
 	for i := tasks; i < len(t.run.Tasks); i++ {
 		if k := &t.run.Tasks[i]; k.Stream != timeline.None {
 			onStream[k.Stream] = append(onStream[k.Stream], i)
@@ -42,7 +42,7 @@ func (t *part) awaits(base, tasks int, index map[taskKey]int) {
 	}
 }
 
-// named are the tasks that calls have named, by call.
+// named returns the tasks that calls have named, by call.
 func (t *part) named(index map[taskKey]int) map[int]int {
 	named := make(map[int]int, len(t.p.awaited))
 	for key, name := range t.p.awaited {
@@ -55,8 +55,8 @@ func (t *part) named(index map[taskKey]int) map[int]int {
 	return named
 }
 
-// lastOf is the last task of a stream that was submitted before the call began, if it was not over by then; None if
-// there is none.
+// lastOf returns the last task of a stream that was submitted before the call began, or None if there is none or it
+// was over by then.
 func (t *part) lastOf(tasks []int, c *timeline.Call) int {
 	n := sort.Search(len(tasks), func(i int) bool { return t.run.Tasks[tasks[i]].Submit > c.Start })
 	if n == 0 {
@@ -68,8 +68,8 @@ func (t *part) lastOf(tasks []int, c *timeline.Call) int {
 	return tasks[n-1]
 }
 
-// lastEnded is the task, submitted before the call began, that ended last during the call, or so soon after it that
-// only the clocks disagree; None if there is none.
+// lastEnded returns the task, of those submitted before the call began, that ended last during the call, or after it
+// by no more than the uncertainty of the clocks; None if there is none.
 func (t *part) lastEnded(ended []int, c *timeline.Call) int {
 	n := len(ended)
 	if c.End != timeline.None {

@@ -13,7 +13,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// builder puts processes together into a run.
+// builder combines processes into a run.
 type builder struct {
 	run       *timeline.Run
 	zero      int64 // nanoseconds at which the run began
@@ -21,23 +21,23 @@ type builder struct {
 	symbols   *symbol.Table
 	sites     map[timeline.Site]int
 	dropped   int
-	backwards int // waits whose times cannot be brought in order with those of their records
+	backwards int // waits whose times cannot be reconciled with those of their records
 }
 
-// part is a process on its way into the run: what its numbers are there.
+// part maps the numbers of a process to indexes in the run.
 type part struct {
 	*builder
 	p         *process
 	index     int
-	firstEdge int // of the run's, that is the process's
+	firstEdge int // index of the process's first edge in the run
 	devices   map[int32]int
 	streams   map[int32]int
 	threads   map[uint32]int
-	callOf    map[callKey]int // calls, by what names them
-	siteOf    map[uint16]int  // by what calls name them
+	callOf    map[callKey]int // calls by their keys
+	siteOf    map[uint16]int  // sites by their numbers
 }
 
-// add takes a process in. Its times become nanoseconds of the run, its numbers indexes.
+// add adds a process to the run. Its times become nanoseconds of the run, its numbers indexes.
 func (b *builder) add(p *process) {
 	if p.flags&recorder.FlagChecked != 0 {
 		b.run.Checked = true
@@ -66,15 +66,15 @@ func (b *builder) notes(p *process) {
 	}
 }
 
-// time is when ticks were, in the run. A damaged file may say anything; what is made of a run need not count so far.
+// time converts ticks to a time of the run, limited to 0 to longest: a damaged file may have any value.
 func (t *part) time(ticks int64) int64 {
 	return min(max(t.p.clock.nanoseconds(ticks)-t.zero, 0), longest)
 }
 
-// longest is more than a run takes: some 146 years.
+// longest is the largest time in a run, some 146 years.
 const longest = 1 << 62
 
-// things are devices and streams, in the order of their numbers.
+// things adds devices and streams, in the order of their numbers.
 func (t *part) things() {
 	var devices, streams []int32
 	for k := range t.p.texts {
@@ -95,7 +95,7 @@ func (t *part) things() {
 	}
 }
 
-// device is the index of a device, which is new if it has not been named.
+// device returns the index of a device, and adds it if necessary.
 func (t *part) device(id int32) int {
 	i, ok := t.devices[id]
 	if !ok {
@@ -107,7 +107,7 @@ func (t *part) device(id int32) int {
 	return i
 }
 
-// stream is the index of a stream; of one that was not described, a task says the device.
+// stream returns the index of a stream; if the stream was not described, device is that of a task.
 func (t *part) stream(id, device int32) int {
 	if id == observe.None {
 		return timeline.None
@@ -126,7 +126,7 @@ func (t *part) stream(id, device int32) int {
 	return i
 }
 
-// thread is the index of a thread of the system.
+// thread returns the index of a thread, given the system's number.
 func (t *part) thread(id uint32) int {
 	i, ok := t.threads[id]
 	if !ok {
@@ -138,7 +138,7 @@ func (t *part) thread(id uint32) int {
 	return i
 }
 
-// name is that of a function or a kernel.
+// name returns the name of a function or a kernel.
 func (t *part) name(number uint16) string {
 	if name, ok := t.p.texts[textKey{recorder.TextFunction, uint32(number)}]; ok {
 		return name
@@ -146,7 +146,7 @@ func (t *part) name(number uint16) string {
 	return fmt.Sprintf("function %d", number)
 }
 
-// function is the index of a function.
+// function returns the index of a function.
 func (t *part) function(number uint16) int {
 	name := t.name(number)
 	i, ok := t.functions[name]
@@ -162,16 +162,17 @@ func (t *part) function(number uint16) int {
 	return i
 }
 
-// mostFunctions is more than the API has. A damaged file may name any number, and for each there are statistics.
+// mostFunctions limits the number of functions, for each of which there are statistics: a damaged file may name any
+// number. The API has fewer.
 const mostFunctions = 2048
 
-// anyStream in a key stands for the stream of the first call that it fits.
+// anyStream in a key stands for the stream of the first call with that thread and start.
 const anyStream = math.MinInt32
 
 // calls adds the calls.
 func (t *part) calls() {
 	list := t.together()
-	var rows []int64 // of calls whose threads are not known: when each is free
+	var rows []int64 // of calls whose threads are unknown: the time when each becomes free
 	for i := range list {
 		c := &list[i]
 		out := c.Call
@@ -200,8 +201,8 @@ func (t *part) calls() {
 	}
 }
 
-// row gives a call of a goroutine a thread on which no other call is at the time. They come in the order of their
-// beginnings.
+// row assigns a call of a goroutine to a thread without another call at that time. Calls must be passed in the order
+// of their starts.
 func (t *part) row(free *[]int64, c timeline.Call) int {
 	end := c.End
 	if end == timeline.None {
@@ -220,10 +221,11 @@ func (t *part) row(free *[]int64, c timeline.Call) int {
 	return len(t.run.Threads) - 1
 }
 
-// lowest is where numbers of threads begin that are no thread's.
+// lowest is the first number for made-up threads.
 const lowest = 1 << 31
 
-// together are the calls, sorted by their beginnings: with those that have not returned, and slices of one call joined.
+// together returns the calls sorted by their starts, including those that have not returned, with slices of one call
+// joined.
 func (t *part) together() []call {
 	open := make(map[callKey]call, len(t.p.waiting))
 	for _, c := range t.p.waiting {
@@ -240,7 +242,7 @@ func (t *part) together() []call {
 		list = append(list, c)
 	}
 	slices.SortStableFunc(list, func(a, b call) int { return cmp.Compare(a.Start, b.Start) })
-	last := map[uint32]int{} // by thread, of calls that go on: where they are
+	last := map[uint32]int{} // by thread: index of a call that was continued
 	kept := list[:0]
 	for _, c := range list {
 		if i, ok := last[c.thread]; ok && t.same(kept[i].function, c.function) {
@@ -260,7 +262,7 @@ func (t *part) together() []call {
 	return kept
 }
 
-// tasks adds the tasks, what ordered them, and which of them calls from firstCall on waited for.
+// tasks adds the tasks, the edges between them, and the awaited tasks of the calls starting at firstCall.
 func (t *part) tasks(firstCall int) {
 	list := t.p.tasks
 	slices.SortStableFunc(list, func(a, b task) int { return cmp.Compare(a.Submit, b.Submit) })
@@ -290,7 +292,7 @@ func (t *part) tasks(firstCall int) {
 		}
 		c, ok := t.callOf[keyOf(r.thread, began, r.stream)]
 		if !ok {
-			c, ok = t.callOf[keyOf(r.thread, began, anyStream)] // a copy that its call made is on no stream
+			c, ok = t.callOf[keyOf(r.thread, began, anyStream)] // a copy made by its call has no stream
 		}
 		if ok {
 			out.Call, out.Thread = c, t.run.Calls[c].Thread
@@ -303,14 +305,14 @@ func (t *part) tasks(firstCall int) {
 	t.ran(index)
 	order := t.inTurn(base)
 	t.edges(list, base, index)
-	t.settle(order)
+	t.reconcile(order)
 	t.inside(index, models)
 	t.cores(index)
 	t.awaits(firstCall, base, index)
 	t.ranges(index)
 }
 
-// ran says when tasks ran.
+// ran sets the times of tasks.
 func (t *part) ran(index map[taskKey]int) {
 	for i := range t.p.rans {
 		r := &t.p.rans[i]
@@ -332,7 +334,8 @@ func (t *part) ran(index map[taskKey]int) {
 	}
 }
 
-// cores says what cores did of tasks. What a core did lies in its task, whose times are of another clock record.
+// cores adds the work of cores on tasks. Its times are limited to those of the task, which another clock may have
+// measured.
 func (t *part) cores(index map[taskKey]int) {
 	for _, w := range t.p.cores {
 		at, ok := index[w.taskKey]
@@ -357,7 +360,7 @@ func (t *part) cores(index map[taskKey]int) {
 	}
 }
 
-// finish brings calls and tasks of all processes into order.
+// finish sorts the calls and tasks of all processes.
 func (b *builder) finish() {
 	run := b.run
 	if b.dropped > 0 {
@@ -389,7 +392,7 @@ func (b *builder) finish() {
 	}
 }
 
-// sort sorts what several processes have added one after the other.
+// sort sorts the data that several processes have added.
 func (b *builder) sort() {
 	run := b.run
 	calls := sorted(run.Calls, func(c *timeline.Call) int64 { return c.Start })
@@ -420,7 +423,7 @@ func (b *builder) sort() {
 	}
 }
 
-// sorted sorts a list by a time and returns, by the index that each element had, the one it has now.
+// sorted sorts a list by a time and returns the new index of each element, by its old index.
 func sorted[T any](list []T, at func(*T) int64) []int {
 	order := make([]int, len(list))
 	for i := range order {

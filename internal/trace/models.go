@@ -18,7 +18,7 @@ func (t *part) models() map[uint32]int {
 		for i := range uint32(len(of.nodes)) {
 			n, ok := of.nodes[i]
 			if !ok {
-				break // records are missing, and what comes after may refer to them
+				break // records are missing, and later ones may refer to them
 			}
 			if n.Kind == observe.Kernel {
 				n.Kernel, n.Bytes = t.name(uint16(n.Bytes)), 0
@@ -36,7 +36,7 @@ func (t *part) models() map[uint32]int {
 	return index
 }
 
-// executes says of a task that executes a model which one, and how much its copies move.
+// executes sets the model of a task that executes one, and the number of bytes that its copies move.
 func (t *part) executes(out *timeline.Task, event uint64, models map[uint32]int) {
 	i, ok := models[uint32(event)]
 	if !ok {
@@ -51,8 +51,7 @@ func (t *part) executes(out *timeline.Task, event uint64, models map[uint32]int)
 	}
 }
 
-// inside adds when parts of executions ran, as far as the model was not changed since in such a way that pieces are
-// others now.
+// inside adds the parts of executions, except for models whose pieces have changed since.
 func (t *part) inside(index map[taskKey]int, models map[uint32]int) {
 	changed := map[int]bool{}
 	for i := range t.p.inside {

@@ -8,9 +8,9 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// inTurn lets tasks of a stream, from base on, begin where the one before has ended. One that its submitter ran says
-// only when it was submitted, and may have waited for another submitter. It returns the tasks that ran on streams, by
-// stream and turn.
+// inTurn moves the start of each task, from index base, to the end of the previous task of its stream if it is
+// earlier. A task that its submitter ran has only the submission time, and may have waited for another submitter.
+// inTurn returns the tasks that ran on streams, by stream and order.
 func (t *part) inTurn(base int) (order []int) {
 	for i := base; i < len(t.run.Tasks); i++ {
 		if k := &t.run.Tasks[i]; k.End != timeline.None && k.Stream != timeline.None {
@@ -30,9 +30,9 @@ func (t *part) inTurn(base int) (order []int) {
 	return order
 }
 
-// edges finds the record that each wait waited for.
+// edges adds an edge to each wait from the record that it waited for.
 func (t *part) edges(list []task, base int, index map[taskKey]int) {
-	records := map[uint64][]int{} // by event, those that ran, by when
+	records := map[uint64][]int{} // by event: records that ran, in order
 	for i := range list {
 		if r := &list[i]; r.Kind.Records() && t.run.Tasks[base+i].Ran() {
 			event := t.p.more[taskKey{r.stream, r.Number}].event
@@ -58,12 +58,12 @@ func (t *part) edges(list []task, base int, index map[taskKey]int) {
 		}
 		t.run.Edges = append(t.run.Edges, timeline.Edge{From: from, To: base + i})
 		if f := &t.run.Tasks[from]; f.Ran() && to.Ran() && f.End > to.End {
-			f.End = max(f.Start, to.End) // the wait was over before the record's end was noted
+			f.End = max(f.Start, to.End) // the wait was over before the record's end was recorded
 		}
 	}
 }
 
-// latest is the last of some records that had begun when a wait was over: any record of such an event ends the wait.
+// latest returns the last of some records that had begun when a wait was over: any record of the event ends the wait.
 func (t *part) latest(records []int, wait *timeline.Task) (int, bool) {
 	if !wait.Ran() {
 		return 0, false
@@ -75,15 +75,15 @@ func (t *part) latest(records []int, wait *timeline.Task) (int, bool) {
 	return records[n-1], true
 }
 
-// slack is how far the times of two streams may disagree. A GPU takes the times of its streams from a clock of its own;
-// the driver fits that to the host's, to some microseconds as a rule, and takes no time that is off by more than this
-// (internal/driver/cuda/gpu, ClockSlack).
+// slack is the largest disagreement between the times of two streams. A GPU measures the times of its streams by its
+// own clock; the driver fits that to the host's, usually to some microseconds, and rejects times with a larger error
+// than this (internal/driver/cuda/gpu, ClockSlack).
 const slack = 1_000_000
 
-// settle lets no wait end before the record that it waited for: times of two clocks may say so, by the uncertainty of
-// their fit. The wait ends later then, by at most slack, and so does what follows on its stream, as far as it takes. Of
-// a wait that ends earlier by more nothing is moved, and its edge is left out. order is inTurn's.
-func (t *part) settle(order []int) {
+// reconcile moves the ends of waits that are before the end of the record they waited for, because two clocks disagree.
+// It moves the wait, and later tasks on its stream if necessary, by at most slack. If the difference is larger, it
+// moves nothing and drops the edge. order is the result of inTurn.
+func (t *part) reconcile(order []int) {
 	tasks := t.run.Tasks
 	next := make(map[int]int, len(order)) // on the stream
 	for i := 1; i < len(order); i++ {
@@ -92,7 +92,7 @@ func (t *part) settle(order []int) {
 		}
 	}
 	waits := map[int][]int{} // by record
-	limit := map[int]int64{} // by wait, how late it may end
+	limit := map[int]int64{} // by wait: latest allowed end
 	var todo []timeline.Edge
 	for _, e := range t.run.Edges[t.firstEdge:] {
 		if from, to := &tasks[e.From], &tasks[e.To]; from.Ran() && to.Ran() {
@@ -110,7 +110,7 @@ func (t *part) settle(order []int) {
 		if end <= tasks[e.To].End || end > limit[e.To] {
 			continue
 		}
-		// What follows was over no earlier, so none is moved by more than the wait.
+		// Later tasks did not end earlier, so none is moved by more than the wait.
 		for k, more := e.To, true; more && tasks[k].End < end; {
 			tasks[k].End = end
 			for _, to := range waits[k] {

@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// read reads a file. One that was cut short, by whatever ended its process, is read as far as it goes.
+// read reads a file. It reads a truncated file, whose process was killed, to its end.
 func read(r io.Reader) (*process, error) {
 	b := make([]byte, max(recorder.SlotBytes, recorder.HeaderBytes))
 	if _, err := io.ReadFull(r, b[:recorder.HeaderBytes]); err != nil {
@@ -34,11 +34,11 @@ func read(r io.Reader) (*process, error) {
 		sites: map[uint16]site{}, ranges: map[uint32]rangeOf{}, kernels: map[coreKey]uint16{},
 		models: map[uint32]*modelOf{},
 	}
-	var slots [recorder.Slots]uint64 // the windows that are still in slots
+	var slots [recorder.Slots]uint64 // numbers of the windows that are still in slots
 	for i := range slots {
 		slots[i] = word(recorder.HeadSlots + i)
 	}
-	var latest []byte // what slots hold is newer than what is in windows, and said last
+	var latest []byte // slots are newer than windows, so they are parsed last
 	for part := 0; ; part++ {
 		n, err := io.ReadFull(r, b)
 		switch {
@@ -47,7 +47,7 @@ func read(r io.Reader) (*process, error) {
 				latest = append(latest, b[:n-n%recorder.RecordBytes]...)
 			}
 		case !slices.Contains(slots[:], uint64(part-len(slots)+1)):
-			// one that is in a slot too may have been written in part
+			// a window that is also in a slot may be incomplete
 			p.records(b[:n])
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -63,14 +63,14 @@ func read(r io.Reader) (*process, error) {
 	return p, nil
 }
 
-// records takes the records in b in.
+// records parses the records in b.
 func (p *process) records(b []byte) {
 	for ; len(b) >= recorder.RecordBytes; b = b[recorder.RecordBytes:] {
 		p.record((*[recorder.RecordBytes]byte)(b))
 	}
 }
 
-// record takes a record in.
+// record parses a record.
 func (p *process) record(b *[recorder.RecordBytes]byte) {
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 	low := func(i int) uint32 { return binary.LittleEndian.Uint32(b[8*i:]) }
@@ -151,14 +151,14 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 		if r.Kind == observe.Moment {
 			r.mark, r.End = taskKey{stream, uint32(word(3))}, r.Start
 		}
-		if old, ok := p.ranges[high(1)]; !ok || old.End == 0 { // records are in no order
+		if old, ok := p.ranges[high(1)]; !ok || old.End == 0 { // records are unordered
 			p.ranges[high(1)] = r
 		}
 	case recorder.ModelType:
 		m := p.model(high(0))
 		m.tasks, m.version = int(low(1)), low(2)
 	case recorder.NodeType:
-		if at := low(1); at < recorder.MostNodes { // a damaged file may say anything
+		if at := low(1); at < recorder.MostNodes { // a damaged file may have any value
 			p.model(high(0)).nodes[at] = node{timeline.Node{
 				Kind: observe.Kind(b[1]), Direction: observe.Direction(b[2]), Memory: observe.Memory(b[3]),
 				Segments: high(3), Bytes: word(2) & (1<<recorder.NodeBytes - 1), After: int(low(3)) - 1,
@@ -184,7 +184,7 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 	}
 }
 
-// model is the model with a number.
+// model returns the model with a number, and adds it if necessary.
 func (p *process) model(number uint32) *modelOf {
 	m := p.models[number]
 	if m == nil {
@@ -194,7 +194,7 @@ func (p *process) model(number uint32) *modelOf {
 	return m
 }
 
-// joinTexts puts the parts of texts together.
+// joinTexts joins the parts of texts.
 func (p *process) joinTexts() {
 	for k, parts := range p.parts {
 		text := ""

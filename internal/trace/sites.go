@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// called is the function and the site of calls with a number, as indexes; the site may be None.
+// called returns the indexes of the function and the site of calls with a number; the site may be None.
 func (t *part) called(number uint16) (function, index int) {
 	s, ok := t.p.sites[number]
 	if !ok {
@@ -29,7 +29,7 @@ func (t *part) called(number uint16) (function, index int) {
 // same reports whether calls with two numbers are of the same function.
 func (t *part) same(a, b uint16) bool { return t.p.base(a) == t.p.base(b) }
 
-// base is the number of the function that calls with a number are of.
+// base returns the number of the function of calls with a number.
 func (p *process) base(number uint16) uint16 {
 	if s, ok := p.sites[number]; ok {
 		return s.function
@@ -37,7 +37,7 @@ func (p *process) base(number uint16) uint16 {
 	return number
 }
 
-// site is the index of a site: of its line, where that is known.
+// site returns the index of a site; sites on one known line share it.
 func (t *part) site(number uint16, s site) int {
 	out := timeline.Site{
 		File: t.p.texts[textKey{recorder.TextFile, uint32(number)}], Function: t.p.texts[textKey{recorder.TextIn,
@@ -66,10 +66,10 @@ func (t *part) site(number uint16, s site) int {
 	return i
 }
 
-// ownHeaders are those whose inlined functions call the API for the program.
+// ownHeaders is part of the path of our headers, whose inlined functions call the API for the program.
 const ownHeaders = "/include/acl/"
 
-// callerIn is the innermost function that is the program's own; nil if there is none.
+// callerIn returns the innermost function of the program itself; nil if there is none.
 func callerIn(frames []finding.Frame) *finding.Frame {
 	for i := range frames {
 		if f := &frames[i]; !strings.Contains(f.File, ownHeaders) || i == len(frames)-1 {
@@ -79,7 +79,7 @@ func callerIn(frames []finding.Frame) *finding.Frame {
 	return nil
 }
 
-// ranges adds the parts of the program that have texts; index has the process's tasks by their names.
+// ranges adds the named ranges of the program; index has the process's tasks by their keys.
 func (t *part) ranges(index map[taskKey]int) {
 	for _, number := range slices.Sorted(maps.Keys(t.p.ranges)) {
 		r := t.p.ranges[number]

@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 )
 
-// TempDir makes a temporary directory, above, and names one in it for recordings, which the first process makes: one
-// that outlives the reader makes none.
+// TempDir creates a temporary directory, above, and returns the name of one in it for recordings. The first recorded
+// process creates that; a process that outlives the reader, which removes above, creates none.
 func TempDir(prefix string) (above, dir string, err error) {
 	if above, err = os.MkdirTemp("", prefix); err != nil {
 		return "", "", err
 	}
-	if above, err = filepath.Abs(above); err != nil { // the program may go elsewhere
+	if above, err = filepath.Abs(above); err != nil { // the program may change its directory
 		return "", "", err
 	}
 	return above, filepath.Join(above, "recorded"), nil

@@ -1,4 +1,4 @@
-// Package trace makes a timeline of what processes recorded (internal/recorder).
+// Package trace builds a timeline from the files of recorded processes (internal/recorder).
 package trace
 
 import (
@@ -17,10 +17,10 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// ErrNothing is that no process recorded anything.
+// ErrNothing is the error if no process recorded anything.
 var ErrNothing = errors.New("nothing was recorded")
 
-// Read is the run that was recorded in dir. Of processes that are still running something may be missing.
+// Read returns the run recorded in dir. Data of processes that are still running may be incomplete.
 func Read(dir string) (*timeline.Run, error) {
 	names, err := filepath.Glob(filepath.Join(escape(dir), "*"+recorder.Suffix))
 	if err != nil {
@@ -50,7 +50,7 @@ func Read(dir string) (*timeline.Run, error) {
 	return run, nil
 }
 
-// escape takes the meaning from characters that Glob knows.
+// escape escapes the special characters of Glob.
 func escape(dir string) string {
 	var out []rune
 	for _, r := range dir {
@@ -79,7 +79,7 @@ func compare(a, b int64) int {
 	return 0
 }
 
-// process is what a file holds; times are ticks.
+// process is the content of a file; times are ticks.
 type process struct {
 	id      int
 	wall    int64
@@ -94,9 +94,9 @@ type process struct {
 	more    map[taskKey]more
 	rans    []ran
 	cores   []coreWork
-	kernels map[coreKey]uint16 // names, of what cores ran in models
+	kernels map[coreKey]uint16 // names of kernels that cores ran in models
 	calls   []call
-	waiting []call // that began to wait
+	waiting []call // calls that began to wait
 	blocked map[callKey]int64
 	awaited map[callKey]taskKey // records that calls waited for
 	sites   map[uint16]site
@@ -105,21 +105,21 @@ type process struct {
 	inside  []inside
 }
 
-// modelOf is a model on its way into a run.
+// modelOf is a model as parsed.
 type modelOf struct {
 	tasks   int
 	version uint32
-	nodes   map[uint32]node // by place
+	nodes   map[uint32]node // by index
 }
 
-// node is a task of a model; of a kernel, bytes is the number of its name.
+// node is a task of a model; for a kernel, Bytes is the number of its name.
 type node struct {
 	timeline.Node
 	stream int32
 }
 
-// inside is when pieces of a model ran in a task that executes it, or, with the number of another model, one of its
-// condition tasks.
+// inside has the time of pieces of a model in a task that executes it or, with the number of another model, in one of
+// its condition tasks.
 type inside struct {
 	of           taskKey
 	model        uint32
@@ -127,10 +127,10 @@ type inside struct {
 	began, ended int64
 }
 
-// site is where calls with a number come from, and of which function they are.
+// site is the call site and the function of calls with a number.
 type site struct {
 	function     uint16
-	line, module uint32 // module: and 1; 0 is none
+	line, module uint32 // module: plus 1; 0: none
 	offset       uint64
 }
 
@@ -156,19 +156,19 @@ type task struct {
 	thread         uint32
 }
 
-// ofStream in place of a task's device says that it is its stream's.
+// ofStream in place of a task's device means the device of its stream.
 const ofStream = math.MinInt32
 
-// more is what few tasks have.
+// more has properties that few tasks have.
 type more struct {
 	segments uint32
-	call     int64 // when it began; 0: when the task was submitted
+	call     int64 // start of the call; 0: the task's submission
 	event    uint64
 	after    taskKey
 }
 
-// callKey names a call in its process. A thread is in one call at a time; goroutines, which all have the number 0, are
-// distinguished by the stream that the call is about.
+// callKey names a call in its process. A thread is in one call at a time; goroutines, which all have the number 0,
+// are distinguished by the stream of the call.
 type callKey struct {
 	thread uint32
 	start  int64
@@ -203,7 +203,7 @@ type coreWork struct {
 	began, ticks int64
 }
 
-// coreKey names what a core did of a task: it began when nothing else did there.
+// coreKey names the work of a core on a task by its start, which is unique for the core.
 type coreKey struct {
 	taskKey
 	core  int
@@ -222,7 +222,7 @@ func (p *process) start() int64 { return p.clock.nanoseconds(p.began) }
 
 func (p *process) driver() string { return p.texts[textKey{recorder.TextDriver, 0}] }
 
-// server is that of a pod; nil if there was none.
+// server returns the number of the process's server in its pod; nil without a pod.
 func (p *process) server() *int {
 	n, err := strconv.Atoi(p.texts[textKey{recorder.TextServer, 0}])
 	if err != nil {
@@ -241,7 +241,7 @@ func (p *process) command() (words []string) {
 	}
 }
 
-// scale turns ticks into nanoseconds: it knows some moments on both clocks, and others lie between them.
+// scale converts ticks to nanoseconds, by interpolation between moments known on both clocks.
 type scale []moment
 
 type moment struct{ ticks, ns int64 }
@@ -269,7 +269,7 @@ func (s scale) nanoseconds(ticks int64) int64 {
 	return from.ns + int64(float64(ticks-from.ticks)*(float64(b.ns-a.ns)/float64(b.ticks-a.ticks)))
 }
 
-// duration turns a number of ticks into nanoseconds.
+// duration converts a number of ticks to nanoseconds.
 func (s scale) duration(ticks int64) int64 {
 	if len(s) < 2 {
 		return ticks

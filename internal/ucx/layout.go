@@ -1,8 +1,8 @@
 package ucx
 
-// What follows has the layout that C gives it. Names are those of ucp.h without their prefix.
+// The following structs have the layout of C. Names are those of ucp.h without their prefix.
 
-// apiMajor and apiMinor are the version that the layouts were taken from.
+// apiMajor and apiMinor are the version of the layouts.
 const (
 	apiMajor = 1
 	apiMinor = 13

@@ -14,10 +14,10 @@ const (
 	libucs = "libucs.so.0"
 )
 
-// ErrMissing says that there is no UCX on this machine.
+// ErrMissing is the error if UCX is not installed.
 var ErrMissing = errors.New("UCX is not installed (Debian: apt-get install libucx0)")
 
-// functions are the addresses of what is called, by name.
+// functions has the addresses of functions of UCX.
 type functions struct {
 	ConfigRead, ConfigModify, ConfigRelease               uintptr
 	Init, Cleanup                                         uintptr
@@ -37,7 +37,7 @@ var (
 	lib      functions // written by Load
 )
 
-// Load opens UCX, once a process; it stays open. ErrMissing if it is not there.
+// Load opens UCX, once per process; it stays open. ErrMissing if it is not installed.
 func Load() error {
 	loadOnce.Do(func() { loadErr = load() })
 	return loadErr
@@ -88,8 +88,8 @@ func load() error {
 	return nil
 }
 
-// quiet takes back what loading UCX does to a process: handlers for SIGSEGV and others, which are the Go runtime's
-// and the program's, and lines of its log in the program's standard output.
+// quiet undoes side effects of loading UCX: its handlers for SIGSEGV and other signals, which belong to the Go
+// runtime and the program, and its log lines in the program's standard output.
 func quiet(s *dl.Library) error {
 	disable, err := s.Symbol("ucs_debug_disable_signals")
 	if err != nil {
@@ -119,10 +119,10 @@ type Status int32
 
 func (s Status) Error() string { return "UCX: " + statusText(s) }
 
-// Canceled is how an operation ends whose endpoint was closed.
+// Canceled is the error of an operation whose endpoint was closed.
 const Canceled = Status(statusCanceled)
 
-// check turns what a function returned into an error that names it.
+// check converts the status of a function to an error that names the function.
 func check(function string, status int32) error {
 	if status >= 0 {
 		return nil

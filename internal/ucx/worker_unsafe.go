@@ -11,10 +11,10 @@ import (
 	"ropeway/internal/dl"
 )
 
-// Option is one of UCX, by its name without "UCX_". One that the environment has is left as it is there.
+// Option is an option of UCX, by its name without "UCX_". The environment overrides it.
 type Option struct {
 	Name, Value string
-	Must        bool // the environment does not count, and UCX has to know it
+	Must        bool // the environment does not override it, and UCX must support it
 }
 
 func (o Option) asked() bool {
@@ -28,31 +28,31 @@ func (o Option) asked() bool {
 // messageID is the number of all our active messages.
 const messageID = 17
 
-// Handler receives what happens. Its methods are called in Progress and in Close.
+// Handler receives the events of a worker. Its methods are called in Progress and in Close.
 type Handler interface {
-	// Message is called for each message. Nothing of it may be used after the call.
+	// Message is called for each message, which is valid only during the call.
 	Message(m *Message)
 
-	// Sent reports that a message was sent, or not, which had not been when Send returned. Its memory is not used any
-	// more. What was not reported before Close returned never is.
+	// Sent reports the result of a Send that was not done when it returned. The memory of the message is no longer
+	// used. Sends not reported before Close has returned are never reported.
 	Sent(id uint64, err error)
 
-	// Failed reports that the endpoint can no longer be used. The worker is to be closed.
+	// Failed reports that the endpoint can no longer be used. The worker must be closed.
 	Failed(err error)
 }
 
-// Message is one that has come.
+// Message is a received message.
 type Message struct {
 	Header, Data []byte
 }
 
-// Context is what workers have in common. Any goroutine may use it.
+// Context is the common state of workers. Any goroutine may use it.
 type Context struct {
 	context uintptr // immutable
 }
 
-// Worker sends and receives, on one connection. It has one endpoint in its life, and the two are closed together: over
-// some transports a worker that goes on after one of its endpoints was closed may crash.
+// Worker sends and receives, on one connection. It has only one endpoint, and both are closed together: with some
+// transports a worker that is used after one of its endpoints was closed may crash.
 type Worker struct {
 	worker  uintptr
 	ep      uintptr // 0 before Connect
@@ -63,7 +63,7 @@ type Worker struct {
 	message Message
 }
 
-// scratch is what C reads and writes during a call. It is on the heap, where nothing moves.
+// scratch is memory that C reads and writes during a call. It is on the heap, so it does not move.
 type scratch struct {
 	params  params
 	worker  workerParams
@@ -74,7 +74,7 @@ type scratch struct {
 	fd      int32
 }
 
-// Functions that C calls get a number, not a pointer: the worker in the upper 16 bits, a message below.
+// Callbacks from C get a number, not a pointer: the worker in the upper 16 bits, a message below.
 const (
 	idBits     = 48
 	idMask     = 1<<idBits - 1
@@ -113,7 +113,7 @@ func (w *Worker) register() error {
 	return nil
 }
 
-// Open makes a context.
+// Open returns a new context.
 func Open(options []Option) (*Context, error) {
 	if err := Load(); err != nil {
 		return nil, err
@@ -140,10 +140,10 @@ func Open(options []Option) (*Context, error) {
 	return &Context{s.out[0]}, nil
 }
 
-// Close ends the context. Its workers are closed before.
+// Close closes the context. Its workers must be closed before.
 func (c *Context) Close() { dl.Call(lib.Cleanup, c.context) }
 
-// NewWorker makes a worker.
+// NewWorker returns a new worker.
 func (c *Context) NewWorker(h Handler) (*Worker, error) {
 	w := &Worker{handler: h, c: new(scratch)}
 	if err := w.open(c); err != nil {
@@ -177,20 +177,20 @@ func (w *Worker) open(c *Context) error {
 
 func (w *Worker) id(n uint64) uintptr { return uintptr(w.number<<idBits | n&idMask) }
 
-// Address is what another worker connects to.
+// Address returns the address to which another worker connects.
 func (w *Worker) Address() []byte { return w.address }
 
-// FD is a file descriptor that becomes readable when there is something to do, once Arm has returned true. It is the
-// worker's.
+// FD returns a file descriptor, owned by the worker, that becomes readable when there is work for Progress, once Arm
+// has returned true.
 func (w *Worker) FD() (int, error) {
 	err := check("ucp_worker_get_efd", call(lib.WorkerGetEFD, w.worker, addr(&w.c.fd)))
 	return int(w.c.fd), err
 }
 
-// Progress does what there is to do, and reports whether there was something.
+// Progress handles pending work, and reports whether there was any.
 func (w *Worker) Progress() bool { return dl.CallInt(lib.WorkerProgress, w.worker) != 0 }
 
-// Arm prepares to sleep; false if there is something to do.
+// Arm prepares to sleep; false if there is work for Progress.
 func (w *Worker) Arm() bool { return call(lib.WorkerArm, w.worker) == statusOK }
 
 // Signal makes FD readable. Any goroutine may call it while the worker is open.
@@ -198,7 +198,7 @@ func (w *Worker) Signal() { dl.CallInt(lib.WorkerSignal, w.worker) }
 
 var errTwice = errors.New("ucx: a worker connects once")
 
-// Connect makes the worker's endpoint. It does not wait: whether the other side is there shows when something is sent.
+// Connect creates the worker's endpoint. It does not wait: only sending shows whether the other side answers.
 func (w *Worker) Connect(address []byte) error {
 	if w.ep != 0 {
 		return errTwice
@@ -217,8 +217,8 @@ func (w *Worker) Connect(address []byte) error {
 }
 
 // Send sends a message: a header, and n bytes at data. If done is false and there is no error, Sent will be called
-// with id, and header and data are not to be changed until then. The message is eager: the other side has all of it
-// when it hears of it.
+// with id, and header and data must not be changed until then. The message is eager: the other side is notified when
+// it has all of it.
 func (w *Worker) Send(header []byte, data uintptr, n uint64, id uint64) (done bool, err error) {
 	if w.ep == 0 {
 		return false, Canceled
@@ -234,7 +234,7 @@ func (w *Worker) Send(header []byte, data uintptr, n uint64, id uint64) (done bo
 	return ended("ucp_am_send", r)
 }
 
-// ended is what a function that returns a request says.
+// ended converts the result of a function that returns a request.
 func ended(function string, r uintptr) (done bool, err error) {
 	if r == 0 {
 		return true, nil
@@ -248,7 +248,7 @@ func ended(function string, r uintptr) (done bool, err error) {
 // pending reports whether a function returned a request, and neither success nor an error.
 func pending(r uintptr) bool { return r != 0 && int64(r) >= 0 || int64(r) < statusLast }
 
-// Close ends the worker. What is in flight ends with an error, or without being reported; no memory of it is used when
+// Close closes the worker. Messages in flight end with an error, or without a report; their memory is not used after
 // Close has returned. Over TCP it waits until the other side reads.
 func (w *Worker) Close() {
 	if w.ep != 0 {
@@ -275,7 +275,7 @@ func onMessage(arg, header, headerLen, data, dataLen, param uintptr) uintptr {
 	if w == nil {
 		return statusOK
 	}
-	if (*recvParam)(at(param)).attr&recvRndv == 0 { // else it is none of ours, and is dropped
+	if (*recvParam)(at(param)).attr&recvRndv == 0 { // else it is not one of our messages, and is dropped
 		w.message = Message{view(header, uint64(headerLen)), view(data, uint64(dataLen))}
 		w.handler.Message(&w.message)
 	}
@@ -302,7 +302,7 @@ func statusText(s Status) string {
 	return text(dl.Call(lib.StatusString, uintptr(uint32(s))))
 }
 
-// call calls a function that returns a status, which has 8 bits.
+// call calls a function that returns a status of 8 bits.
 func call(fn uintptr, words ...uintptr) int32 { return int32(int8(dl.CallInt(fn, words...))) }
 
 // callText calls a function with words and then two texts.
@@ -314,7 +314,7 @@ func callText(fn uintptr, name, value string, words ...uintptr) int32 {
 	return r
 }
 
-// text is a text of C's.
+// text returns a C string as a Go string.
 func text(p uintptr) string {
 	if p == 0 {
 		return ""
@@ -326,7 +326,7 @@ func text(p uintptr) string {
 	return string(view(p, n))
 }
 
-// view is n bytes of C's.
+// view returns n bytes of C memory.
 func view(p uintptr, n uint64) []byte {
 	if n == 0 {
 		return nil
@@ -334,11 +334,11 @@ func view(p uintptr, n uint64) []byte {
 	return unsafe.Slice((*byte)(at(p)), n)
 }
 
-// at is a pointer to memory of C's.
+// at returns a pointer to C memory.
 func at(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
-// addr is the address of something that C reads or writes during a call. It is on the heap: what is on a stack moves
-// with it, and the compiler puts it there if it sees no pointer that stays.
+// addr returns the address of a value that C reads or writes during a call. It forces the value onto the heap,
+// because stacks move and the compiler puts values without escaping pointers there.
 func addr[T any](p *T) uintptr {
 	if kept != nil {
 		kept = p
@@ -346,4 +346,4 @@ func addr[T any](p *T) uintptr {
 	return uintptr(unsafe.Pointer(p))
 }
 
-var kept any // always nil, which the compiler does not know
+var kept any // always nil, but the compiler cannot know that

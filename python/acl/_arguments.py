@@ -1,4 +1,4 @@
-"""What the forms written by hand share: their public names, and the checks of their arguments.
+"""Shared code of the hand-written forms: their public names, and the checks of their arguments.
 
 The conventions are those of the generated forms. Arguments are positional. A wrong number or type raises TypeError, an
 integer that no register holds raises OverflowError; both name the function and the argument. A negative integer is what C
@@ -12,7 +12,8 @@ from ._forms import FORMS
 
 
 class Bad(Exception):
-    """An argument is wrong: how to say so (an exception type) and what is wrong. form() adds whose argument it is."""
+    """An argument is invalid: kind is the exception type, what the reason. form() adds the function and the
+    argument."""
 
     def __init__(self, kind, what):
         super().__init__(kind, what)
@@ -23,10 +24,11 @@ _SPECIAL = {form.id: form for form in FORMS if form.kind == "special"}
 
 
 def form(*kinds, optional=0):
-    """Makes a function the form it is called after: rt_memcpy_batch is acl.rt.memcpy_batch, acl_init is acl.init.
+    """Makes a function the form of its name: rt_memcpy_batch is acl.rt.memcpy_batch, acl_init is acl.init.
 
-    Parameters, path and text come from the table. Each kind is a function for one argument: it returns what the C call
-    takes, or raises Bad. The last arguments may be optional. A docstring is what there is to say beyond the table.
+    Parameters, path and text come from the table. Each kind is a function for one argument: it returns the
+    value for the C call, or raises Bad. The last arguments may be optional. A docstring adds to the text of
+    the table.
     """
 
     def make(function):
@@ -59,7 +61,7 @@ def form(*kinds, optional=0):
 
 
 def integer(value, least, most, bits, wanted="int"):
-    """value as an integer from least to most. wanted says what the argument may be."""
+    """value as an integer from least to most. wanted describes the allowed values in the error."""
     try:
         number = index(value)
     except TypeError:
@@ -101,7 +103,7 @@ def u32(value):
 
 
 def list_of(kind, element):
-    """An array of ctypes' kind from a list of integers, each of which element checks."""
+    """An array of a ctypes kind from a list of integers; element checks each."""
 
     def convert(values):
         if not isinstance(values, (list, tuple)):
@@ -118,7 +120,7 @@ def list_of(kind, element):
 
 
 def block_of(size):
-    """An opaque block of so many bytes."""
+    """An opaque block of the given size."""
 
     def convert(value):
         if not isinstance(value, (bytes, bytearray)):
@@ -151,7 +153,7 @@ def callable_(value):
 
 
 def dictionary(value):
-    """A dictionary that stands for a C struct."""
+    """A dictionary that represents a C struct."""
     if not isinstance(value, dict):
         raise Bad(TypeError, f"must be dict, not {type(value).__name__}")
     return value

@@ -1,4 +1,4 @@
-"""Batch copies. pyACL has none; the shape is the natural one under its conventions.
+"""Batch copies. pyACL has none; these follow its conventions.
 
 Addresses and sizes are lists of int, or anything with a buffer of 64-bit integers (array.array, a NumPy array, memoryview),
 which is faster: a list costs about 30 ns a number, a buffer next to nothing. None is NULL. attrs is a list of dictionaries
@@ -55,7 +55,7 @@ def _attrs(values):
     return None if values is None else fill_list(aclrtMemcpyBatchAttr, values) or array("Q")
 
 
-_nothing = array("Q", [0])  # where empty lists are: not at NULL, which is another mistake
+_nothing = array("Q", [0])  # address of empty lists: not NULL, which is a different mistake
 
 
 def _address(values):
@@ -65,7 +65,8 @@ def _address(values):
 
 
 def _lengths_agree(name, **lists):
-    """The first list counts; those that are there at all must be as long: the C call would read past their ends."""
+    """The length of the first list; the others, if given, must have the same length: the C call would read
+    past their ends."""
     lengths = {key: len(values) for key, values in lists.items() if values is not None}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{key} {length}" for key, length in lengths.items())
@@ -74,7 +75,7 @@ def _lengths_agree(name, **lists):
 
 
 def _arguments(name, dsts, dest_maxs, srcs, sizes, attrs, attrs_indexes):
-    """The arguments the four C functions begin with."""
+    """The first arguments of the C functions."""
     count = _lengths_agree(name, dsts=dsts, dest_maxs=dest_maxs, srcs=srcs, sizes=sizes)
     attr_count = _lengths_agree(name, attrs=attrs, attrs_indexes=attrs_indexes)
     return (

@@ -1,18 +1,18 @@
 """Python functions that the runtime calls.
 
-One C function serves all launches: it gets a number and finds what to call under it. So a launch leaves nothing behind, and
-C never holds an address of something that Python may free.
+One C function serves all launches: it gets a number and looks up the function. So no launch leaks memory, and C never has
+an address of an object that Python may free.
 
-A launch into a stream that is captured runs at each execution of the model, and is forgotten when the model is destroyed.
+A launch on a stream that is being captured runs at each execution of the model, and is removed when the model is destroyed.
 
-Any other launch is forgotten when it has run. One that never will (its stream was aborted or destroyed, its thread unsubscribed) is
-forgotten when a later launch of the same stream runs, because a stream keeps the order; and, since a stream that is gone
-runs nothing more, by a look at the streams whenever the number of launches has doubled. A thread that the first launch
-starts does that.
+Any other launch is removed when it has run. A launch that will never run (its stream was aborted or destroyed, its thread
+unsubscribed) is removed when a later launch of the same stream runs, because a stream keeps the order. Launches of destroyed
+streams are removed by a check of all streams whenever the number of launches has doubled, in a thread that the first launch
+starts.
 
-When the interpreter ends, launched functions get a moment to run, also those of models that are queued. What is still there
-then is dropped together with its stream's other work, and the runtime calls no function of this module any more: nothing may
-call into an interpreter that is gone.
+When the interpreter ends, launched functions get a moment to run, including those of queued models. Then the remaining ones
+are dropped together with the other work of their streams, and the runtime stops calling functions of this module: it must
+not call into an interpreter that has ended.
 """
 
 import _thread
@@ -61,40 +61,41 @@ _ropeway_retire = c_function("ropeway_retire", c_void_p, restype=None)
 
 
 class _Launch:
-    """A function that is given to a stream."""
+    """A function queued on a stream."""
 
     __slots__ = ("number", "path", "function", "data", "stream", "context", "begun", "accepted", "model")
 
     def __init__(self, path, function, data):
         self.path, self.function, self.data = path, function, data
-        self.accepted = None  # when the runtime had it, in ticks; stream and context are known from then on
-        self.model = None  # the model that it is a task of
+        self.accepted = None  # when the runtime accepted it, in ticks; then stream and context are set
+        self.model = None  # the model whose task it is
 
 
 class _Launches:
     """The launches that have not run. Methods may be called from any thread.
 
-    User code runs in none of them: what they take out, they return, so that it is freed with no lock held.
+    No user code runs in them: they return the launches they remove, so that these are freed with no lock
+ # held.
     """
 
-    LEAST = 64  # so many are kept without a look at their streams
+    LEAST = 64  # the number of launches above which their streams are checked
 
     def __init__(self):
         self.lock = threading.RLock()  # a signal handler may launch something, too
         self.ticks = itertools.count(1)
         self.by_number = {}
-        self.by_model = {}  # model: its launches; they run as often as it does
-        self.by_stream = {}  # stream: {number: launch}; those the runtime has, oldest first
-        self.look_at = self.LEAST  # look at the streams when there are so many
+        self.by_model = {}  # model: its launches, which run as often as the model
+        self.by_stream = {}  # stream: {number: launch}; launches that the runtime accepted, oldest first
+        self.look_at = self.LEAST  # check the streams when there are this many launches
         self.running = 0
-        self.closed = False  # nothing is launched any more
-        self.giving_up = False  # what is there is to be dropped
+        self.closed = False  # no more launches are accepted
+        self.giving_up = False  # the remaining launches must be dropped
         self.given_up = threading.Event()
-        self.wake = threading.Event()  # for the attendant: there is something to do
+        self.wake = threading.Event()  # wakes the attendant
         self.attendant = None
 
     def add(self, launch):
-        """Takes a launch in, before the runtime has it. False when the interpreter is about to end."""
+        """Adds a launch before it is passed to the runtime. False when the interpreter is about to end."""
         with self.lock:
             if self.closed:
                 return False
@@ -102,15 +103,16 @@ class _Launches:
             self.by_number[launch.number] = launch
             if self.attendant is None:
                 self.attendant = threading.Thread(target=self.attend, name="acl-launches", daemon=True)
-                with contextlib.suppress(RuntimeError):  # the interpreter is about to end, and starts no more threads
+                with contextlib.suppress(RuntimeError):  # an interpreter about to end starts no threads
                     self.attendant.start()
             if len(self.by_number) >= self.look_at:
-                self.look_at = sys.maxsize  # until the look is over
+                self.look_at = sys.maxsize  # until the check is over
                 self.wake.set()
             return True
 
     def accept(self, launch, stream, context):
-        """The runtime has the launch; it may even have run. Returns what is forgotten."""
+        """Records that the runtime accepted the launch, which may already have run. Returns the launches it
+        removed."""
         with self.lock:
             launch.stream, launch.context, launch.accepted = stream, context, next(self.ticks)
             if launch.number not in self.by_number:
@@ -119,7 +121,7 @@ class _Launches:
             return []
 
     def begin(self, number):
-        """Takes out the launch that is to run now, None if it was dropped, and what is forgotten with it."""
+        """Returns the launch that must run now, None if it was dropped, and the launches it removed."""
         with self.lock:
             launch = self.by_number.get(number)
             if launch is None or self.giving_up:
@@ -140,7 +142,7 @@ class _Launches:
             return first
 
     def forget(self, model):
-        """Takes out the launches of a model, and returns them."""
+        """Removes the launches of a model, and returns them."""
         with self.lock:
             gone = self.by_model.pop(model, [])
             for launch in gone:
@@ -148,7 +150,7 @@ class _Launches:
             return gone
 
     def drop(self, launch):
-        """Takes a launch out."""
+        """Removes a launch."""
         with self.lock:
             self.by_number.pop(launch.number, None)
             if launch.accepted is None:
@@ -159,7 +161,7 @@ class _Launches:
                 self.by_stream.pop(launch.stream, None)
 
     def _take_older(self, launch):
-        """Takes out those the stream had before this one was begun: they have run or never will."""
+        """Removes launches that the stream accepted before this one began: they have run or never will."""
         if launch.accepted is None:
             return []
         siblings = list(self.by_stream.get(launch.stream, {}).values())  # a signal handler may launch something meanwhile
@@ -173,7 +175,7 @@ class _Launches:
             self.running -= 1
 
     def attend(self):
-        """Runs in a thread of its own: there the errors of questions are nobody's, and an abort may take its time."""
+        """Runs in a thread of its own, where errors of queries do not matter and an abort may take long."""
         while not self.giving_up:
             self.wake.wait()
             self.wake.clear()
@@ -188,7 +190,7 @@ class _Launches:
         self.given_up.set()
 
     def look(self):
-        """Forgets the launches of streams that are gone."""
+        """Removes the launches of destroyed streams."""
         with self.lock:
             streams = list(self.by_stream)
         with _checking.unjudged():
@@ -200,12 +202,12 @@ class _Launches:
             self.look_at = max(self.LEAST, 2 * len(self.by_number))
 
     def to_run(self):
-        """How many functions run or are to run, also in executions of models."""
+        """The number of functions that run or must run, also in executions of models."""
         executions = _ropeway_executions() if self.by_model else 0
         return self.running + executions + sum(launch.path == _HOST_FUNC for launch in self.left())
 
     def left(self):
-        """Those that the runtime has."""
+        """The launches that the runtime accepted."""
         with self.lock:
             return [launch for launch in self.by_number.values() if launch.accepted is not None]
 
@@ -223,7 +225,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _run_number(number):
-    """What the runtime calls for every launch, with its number."""
+    """Called by the runtime for every launch, with its number."""
     launches = _launches
     launch, older = launches.begin(number)
     if launch is None:
@@ -235,25 +237,26 @@ def _run_number(number):
         launches.end()
 
 
-# What C is given: the extension, which looks at signals before it calls.
+# The function passed to C: the extension checks for signals before it calls _run_number.
 _run = _DATA_FUNCTION(set_runner(_run_number))
 
 
 @_DATA_FUNCTION
 def _forget_model(model):
-    """What the runtime calls when a model goes."""
+    """Called by the runtime when a model is destroyed."""
     _launches.forget(model)
 
 
 def _call(path, function, *arguments):
-    """Calls a function of the program. What it raises is reported and not passed on: nothing could catch it."""
+    """Calls a function of the program. Exceptions are reported and not raised: no code could catch them."""
     try:
         return function(*arguments)
     except KeyboardInterrupt as error:
         if threading.get_ident() != threading.main_thread().ident:
             _tell(path, function, error)
             return None
-        # Ctrl-C came while the function ran inside a call of the main thread: it is for the program, once the call returns.
+        # Ctrl-C while the function ran inside a call of the main thread: interrupt the program once the call
+        # returns.
         _thread.start_new_thread(_thread.interrupt_main, ())
     except BaseException as error:
         _tell(path, function, error)
@@ -261,7 +264,7 @@ def _call(path, function, *arguments):
 
 
 def _tell(path, function, error):
-    """Gives an exception that nobody can catch to sys.unraisablehook."""
+    """Passes an exception that no code can catch to sys.unraisablehook."""
     raised = types.SimpleNamespace(
         exc_type=type(error),
         exc_value=error,
@@ -273,16 +276,16 @@ def _tell(path, function, error):
     try:
         if hook is not sys.__unraisablehook__:
             hook(raised)
-        elif sys.stderr is not None:  # the interpreter's own hook takes only what the interpreter made
+        elif sys.stderr is not None:  # the interpreter's own hook only accepts the interpreter's own type
             text = "".join(traceback.format_exception(raised.exc_type, error, raised.exc_traceback))
             sys.stderr.write(f"{raised.err_msg}: {function!r}\n{text}")
             sys.stderr.flush()
-    except BaseException:  # a hook that fails, too, has nobody to catch it
+    except BaseException:  # no code can catch exceptions of a hook, either
         pass
 
 
 def _launch(path, function, data, stream, submit):
-    """Gives a function to a stream. submit does so in C, with its number."""
+    """Queues a function on a stream. submit makes the C call, with its number."""
     launch = _Launch(path, function, data)
     if not _launches.add(launch):
         return _INTERNAL_ERROR
@@ -356,14 +359,14 @@ def rt_set_exception_info_callback(fn, /):
     return ret
 
 
-# Allocators. A descriptor keeps its functions; they stay for as long as it may be used, which is not known: for good.
+# Allocators. The functions of a descriptor are kept for ever, because the end of its use is unknown.
 
 _ALLOC = CFUNCTYPE(c_void_p, c_void_p, c_size_t)
 _FREE = CFUNCTYPE(None, c_void_p, c_void_p)
 _ALLOC_ADVISE = CFUNCTYPE(c_void_p, c_void_p, c_size_t, c_void_p)
 _GET_ADDR = CFUNCTYPE(c_void_p, c_void_p)
 
-_allocator_functions = {}  # (descriptor, C function): what C holds the address of
+_allocator_functions = {}  # (descriptor, C function): the ctypes function whose address C has
 
 
 def _allocator_form(name, c_name, kind, gives_address):
@@ -414,7 +417,7 @@ _aclrtAllocatorGetByStream = _c("aclrtAllocatorGetByStream", c_void_p, *[POINTER
 
 @form(address)
 def rt_allocator_get_by_stream(stream, /):
-    """What was registered, as integers: the functions are addresses of C functions."""
+    """The registered values as integers; the functions are addresses of C functions."""
     found = [c_void_p() for _ in range(6)]
     ret = _aclrtAllocatorGetByStream(stream, *map(byref, found))
     return (*[each.value or 0 for each in found], ret)
@@ -427,7 +430,7 @@ _GRACE = 1.0  # seconds without progress after which launches are dropped
 
 @atexit.register
 def _close():
-    """Lets no function of the runtime call Python any more."""
+    """Stops the runtime from calling Python."""
     launches = _launches
     with launches.lock:
         launches.closed = True
@@ -437,14 +440,15 @@ def _close():
     if launches.left() or launches.by_model and _ropeway_executions():
         launches.giving_up = True
         launches.wake.set()
-        # An abort drops what has not begun and then waits for what runs, perhaps for ever. Nobody waits for that here.
+        # An abort drops launches that have not begun and then waits for running ones, perhaps for ever; so
+        # this wait is limited.
         launches.given_up.wait(_GRACE)
     for function in (_run, _forget_model, _run_on_exception):
         _ropeway_retire(function)
 
 
 def _wait_for_progress(remaining):
-    """Waits until nothing remains, or the number has not changed for a while."""
+    """Waits until remaining() is 0, or has not changed for a while."""
     before, since = remaining(), time.monotonic()
     while before and time.monotonic() - since < _GRACE:
         time.sleep(0.001)

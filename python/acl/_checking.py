@@ -1,8 +1,10 @@
-"""The checker (ropeway check, or ROPEWAY_CHECK=1): what it has found, and where the program is, for it or the recorder.
+"""The checker (ropeway check, or ROPEWAY_CHECK=1): its findings, and the program's frames for it or the
+recorder.
 
-Before each call the Python frames of the calling thread go into the thread's record, of which the checker takes a copy if the
-call queues something. For an access to memory it asks for them. The extension does that.
-Of a program that is recorded (ropeway trace, or ROPEWAY_TRACE=DIR) the innermost frame goes into the thread's site.
+Before each call the extension writes the Python frames of the calling thread to the thread's record, which
+the checker copies if the call queues something. For a memory access the checker requests them. If a program
+is recorded (ropeway trace, or ROPEWAY_TRACE=DIR), the extension writes the innermost frame to the thread's
+site.
 """
 
 import atexit
@@ -14,7 +16,8 @@ from ctypes import c_void_p
 
 NAME = "libropeway_check.so"
 
-# Files whose functions are left out, by a part of their names: this package, the import of modules, and what runs tests.
+# Parts of the names of files whose functions are omitted: this package, the import of modules, and test
+# runners.
 LEFT_OUT = (
     os.path.join(os.path.dirname(os.path.abspath(__file__)), ""),
     os.path.join(os.path.dirname(os.__file__), "unittest", ""),
@@ -24,7 +27,7 @@ LEFT_OUT = (
     "<frozen runpy>",
 )
 
-# The functions in them after which a stack is of no interest: they call tests, fixtures and modules with tests.
+# Functions in these files at which a stack ends: they call tests, fixtures and modules with tests.
 OUTERMOST = (
     "_callCleanup", "_callSetUp", "_callTearDown", "_callTestMethod",
     "_importtestmodule", "_teardown_yield_fixture", "call_fixture_func", "pytest_pyfunc_call",
@@ -32,8 +35,9 @@ OUTERMOST = (
 )  # fmt: skip
 
 _checker = None  # the checker's library; None: checking is off
-_ignore = None  # a function of the C library: the calling thread is judged less by one, or more
-_tell = None  # and one by which the program begins or ends to print findings itself
+_ignore = None  # a function of the C library that stops (1) or resumes (-1) judging the calling thread
+_tell = None  # a function of the C library by which the program starts (1) or stops (-1) printing findings
+             # itself
 
 
 def on():
@@ -42,12 +46,12 @@ def on():
 
 
 def findings():
-    """What the checker has found so far: dictionaries, oldest first. Of identical findings there is one, with a count."""
+    """The findings so far: dictionaries, oldest first. Identical findings are one entry with a count."""
     if _checker is None:
         return []
     report = _checker.ropeway_check_report()
     if not report:
-        return []  # nothing of the library has been called
+        return []  # no function of the library has been called
     try:
         return json.loads(ctypes.string_at(report)) or []
     finally:
@@ -56,7 +60,7 @@ def findings():
 
 @contextlib.contextmanager
 def told():
-    """What is found meanwhile is printed by the program: the checker only counts it."""
+    """Findings inside the block are printed by the program: the checker only counts them."""
     _tell(1)
     try:
         yield
@@ -66,7 +70,7 @@ def told():
 
 @contextlib.contextmanager
 def unjudged():
-    """What the calling thread does meanwhile is no finding: it is our own doing."""
+    """Actions of the calling thread inside the block are this package's own, and never findings."""
     if _checker is None:
         yield
         return
@@ -78,7 +82,8 @@ def unjudged():
 
 
 def start(library, places, extension):
-    """Begins to report to the checker, or the recorder, where the program is. Later functions of library are watched."""
+    """Starts reporting the program's frames to the checker, or the recorder. Functions taken from library
+    later report them."""
     global _checker, _ignore, _tell
     if os.environ.get("ROPEWAY_CHECK", "") in ("", "0"):
         if os.environ.get("ROPEWAY_TRACE", "") != "":
@@ -86,7 +91,7 @@ def start(library, places, extension):
         return
     checker = _find(library, places)
     if checker is None:
-        return  # the library says so at the first call
+        return  # the library reports that at the first call
     checker.ropeway_check_report.argtypes, checker.ropeway_check_report.restype = [], c_void_p
     checker.ropeway_check_free.argtypes, checker.ropeway_check_free.restype = [c_void_p], None
     _checker, _ignore, _tell = checker, library["ropeway_checking_ignore"], library["ropeway_checking_tell"]
@@ -95,23 +100,23 @@ def start(library, places, extension):
     if not _report_frames(extension, True):
         return
     _watch(library, extension)
-    # A thread that touches memory while the interpreter ends must not wait for it.
+    # A thread that accesses memory while the interpreter ends must not wait for the interpreter.
     atexit.register(checker.ropeway_check_frames_by, None)
 
 
 def _report_frames(extension, checked):
-    """Whether the extension can report to the checker, or else the recorder, where the program is."""
+    """Whether the extension can report the program's frames to the checker, or else the recorder."""
     return extension.watch_frames(checked, *(tuple(map(os.fsencode, texts)) for texts in (LEFT_OUT, OUTERMOST)))
 
 
 def _record(library, extension):
-    """Begins to report to the recorder where the program is."""
+    """Starts reporting the program's frames to the recorder."""
     if _report_frames(extension, False):
         _watch(library, extension)
 
 
 def _find(library, places):
-    """The checker's library: preloaded, or beside the C library, which would load it itself at the first call."""
+    """The checker's library: preloaded, or beside the C library, which would load it at the first call."""
     try:
         return ctypes.CDLL(NAME, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
@@ -127,7 +132,7 @@ def _find(library, places):
 
 
 def _watch(library, extension):
-    """From now on, functions that are taken from library report where they are called."""
+    """Makes functions that are taken from library later report their callers."""
     plain = library._FuncPtr
 
     class Watched(plain):

@@ -1,9 +1,9 @@
 /*
- * What the functions of the extension share: taking arguments, giving results, waiting.
+ * Shared code of the extension's functions: converting arguments and results, waiting.
  *
  * Only the stable ABI of Python 3.9 is used, so one build serves that version and all later ones. The interpreter lock is
- * released around every call: a callback in a stream needs it, so a thread that waited for the stream with the lock held would
- * wait for ever, and any call may have to wait.
+ * released around every call: a callback in a stream needs it, so a thread that waits for the stream with the lock
+ * held would wait for ever, and any call may wait.
  */
 #define _GNU_SOURCE /* RTLD_DEFAULT, in headers of glibc before 2.35 */
 
@@ -24,7 +24,7 @@
 /* libascendcl.so; see capi/shim/shim.c. */
 extern aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t *over);
 
-/* How long a wait may leave Python without a look at its signals. */
+/* Milliseconds of a wait after which Python's signals are checked. */
 #define SLICE 50
 
 typedef enum { ADDRESS, HANDLE, UINT64, INT64, UINT32, INT32, UINT16, FLOAT } type;
@@ -34,7 +34,7 @@ typedef struct {
 	type type;
 } param;
 
-/* Says that argument i has the wrong type. */
+/* Sets the exception for an argument i of the wrong type. */
 static void wrong_type(const char *function, const param *p, int i, PyObject *given)
 {
 	PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(given), "__name__");
@@ -52,7 +52,7 @@ static void wrong_type(const char *function, const param *p, int i, PyObject *gi
 	Py_DECREF(name);
 }
 
-/* Says that argument i is too large. */
+/* Sets the exception for an argument i that is too large. */
 static void too_large(const char *function, const param *p, int i, int bits)
 {
 	PyErr_Format(PyExc_OverflowError, "%s: argument %d (%s) does not fit %d bits", function, i + 1, p->name, bits);
@@ -84,8 +84,8 @@ static inline float float_of(uint64_t slot)
 }
 
 /*
- * Takes an integer as C makes it one of the type: unsigned types take negative numbers too, as their complement. What has
- * more bits than the type is refused.
+ * Converts an integer to the type as C does: unsigned types accept negative numbers too, as their complement. Numbers
+ * with more bits than the type are refused.
  */
 static int take_integer(const char *function, const param *p, int i, PyObject *given, uint64_t *slot)
 {
@@ -133,7 +133,7 @@ static int take_integer(const char *function, const param *p, int i, PyObject *g
 	return 1;
 }
 
-/* Takes count arguments into slots. Returns 0, with an exception set, where they do not fit. */
+/* Converts count arguments to slots. Returns 0, with an exception set, if one is invalid. */
 static int take(const char *function, const param *params, int count, PyObject *args, uint64_t *slots)
 {
 	Py_ssize_t given = PyTuple_Size(args);
@@ -155,7 +155,7 @@ static int take(const char *function, const param *params, int count, PyObject *
 	return 1;
 }
 
-/* A tuple of so many objects, which it takes over. One of them may be NULL: then an exception is set, and it is too. */
+/* A tuple of count objects, whose references it takes. If one is NULL, with an exception set, the result is NULL. */
 static PyObject *pack(int count, ...)
 {
 	PyObject *tuple = PyTuple_New(count);
@@ -180,11 +180,12 @@ static PyObject *pack(int count, ...)
 }
 
 /*
- * What the runtime calls for functions of the program, with their number. Signals are looked at here, where what their
- * handlers raise can be kept for the call that the main thread is in: inside the function it would take its place.
+ * Called by the runtime for functions of the program, with their number. It checks for signals, so that an exception
+ * of a signal handler can be kept for the main thread's current call: inside the function it would be treated as the
+ * function's exception.
  */
 static PyObject *runner;			/* takes a number and calls the function; of acl._callbacks */
-static PyObject *kept_type, *kept, *kept_trace; /* what a handler raised; guarded by the interpreter lock */
+static PyObject *kept_type, *kept, *kept_trace; /* the exception of a handler; guarded by the interpreter lock */
 
 static void run_function(void *number)
 {
@@ -202,7 +203,8 @@ static void run_function(void *number)
 	PyGILState_Release(state);
 }
 
-/* Raises what was kept during a call. Returns 0, or -1 with the exception set. Only the main thread keeps anything. */
+/* Raises the exception kept during a call. Returns 0, or -1 with the exception set. Only the main thread keeps
+ * exceptions. */
 static int raise_kept(void)
 {
 	if (!kept_type)
@@ -212,7 +214,7 @@ static int raise_kept(void)
 	return -1;
 }
 
-/* set_runner(function) -> int: the address of run_function, which calls it from now on. */
+/* set_runner(function) -> int: the address of run_function, which will call function. */
 static PyObject *set_runner(PyObject *self, PyObject *function)
 {
 	(void)self;
@@ -242,7 +244,7 @@ static int wait_slice(int32_t what, void *handle, aclError *ret)
 	return PyErr_CheckSignals();
 }
 
-/* Waits for as long as it takes. */
+/* Waits without a limit. */
 static PyObject *wait_for(int32_t what, void *handle)
 {
 	aclError ret;
@@ -259,7 +261,7 @@ static int64_t now_us(void)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* How many milliseconds there are to a moment, at least 1. */
+/* The number of milliseconds until end, at least 1. */
 static int64_t left_to(int64_t end)
 {
 	int64_t left = (end - now_us() + 999) / 1000;
@@ -267,8 +269,8 @@ static int64_t left_to(int64_t end)
 }
 
 /*
- * Waits for at most timeout milliseconds; -1 is for ever. The last slice is the real call, so that time that ran out, and
- * a timeout that is not allowed, give the code and message of the C library.
+ * Waits for at most timeout milliseconds; -1 is for ever. The last slice is the real call, so that a timeout, and an
+ * invalid timeout value, give the code and message of the C library.
  */
 static PyObject *wait_until(int32_t what, void *handle, int32_t timeout, aclError (*real)(const uint64_t *a, int32_t timeout),
 			    const uint64_t *a)
@@ -291,7 +293,7 @@ static PyObject *wait_until(int32_t what, void *handle, int32_t timeout, aclErro
 	return PyLong_FromLong(ret);
 }
 
-/* The result of a function that has none. */
+/* The result of a void function. */
 static PyObject *none(void)
 {
 	Py_RETURN_NONE;
@@ -310,7 +312,7 @@ static int add_functions(PyObject *module, const char *attribute, const char *na
 	return 1;
 }
 
-/* The extension: acl, rt and prof hold the functions of those modules, TABLE says from which table it was made. */
+/* The extension: acl, rt and prof hold the functions of those modules, TABLE is the fingerprint of its table. */
 static PyObject *make_module(PyMethodDef *of_acl, PyMethodDef *of_rt, PyMethodDef *of_prof, unsigned long table)
 {
 	static PyMethodDef own[] = {

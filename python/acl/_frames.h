@@ -1,15 +1,18 @@
 /*
- * Where a Python program is, for the checker (libropeway_check.so) and for recordings. Before each call, and when the checker asks because
- * the program touches memory, the frames of the calling thread are written to its record: a number for each function, which is
- * given once for each code object, and the line. Of a program that is only recorded the innermost frame is enough.
+ * The frames of a Python program, for the checker (libropeway_check.so) and for recordings. Before each call, and at
+ * the checker's request when the program accesses memory, the frames of the calling thread are written to its record:
+ * the line, and a number for each function, which is assigned once for each code object. For a program that is only
+ * recorded, the innermost frame is enough.
  *
- * All of this runs with the interpreter lock held, which guards what is here. Without checker and recorder it is one branch.
+ * All of this runs with the interpreter lock held, which guards the variables of this file. Without checker and
+// recorder the cost is one branch.
  */
 #include <dlfcn.h>
 
-/* What of a checker and of the interpreter is used. Not all of the interpreter's is in its stable ABI: it is looked up. */
+/* Functions of a checker and of the interpreter. Some of the interpreter's are not in its stable ABI, so they are
+ * looked up. */
 static struct {
-	int on;                        /* frames are wanted */
+	int on;                        /* frames are reported */
 	ropeway_call *(*record)(void); /* of the checker; NULL: the program is only recorded */
 	uint32_t (*name)(const char *file, const char *function);
 	PyObject *(*code)(PyFrameObject *);      /* PyFrame_GetCode */
@@ -18,25 +21,25 @@ static struct {
 	int (*lasti)(PyFrameObject *);           /* PyFrame_GetLasti; NULL before Python 3.11 */
 } watch;
 
-/* What is to be done with the frames of a function: they have a number, or one of these. */
+/* The treatment of the frames of a function: a number, or one of these. */
 enum { LEFT_OUT = 0, OUTERMOST = UINT32_MAX };
 
-static PyObject *codes;     /* what is to be done with a function, and its code object, by the address of that */
+static PyObject *codes;     /* the treatment of a function, with its code object, by the address of the code object */
 static PyObject *left_out;  /* parts of file names: bytes */
-static PyObject *outermost; /* functions in those files after which a stack is of no interest: bytes */
+static PyObject *outermost; /* functions in those files at which a stack ends: bytes */
 
-static int pop_top = -1; /* the instruction that drops a value; -1 where it is not known */
+static int pop_top = -1; /* the instruction that drops a value; -1 if unknown */
 
 enum { MOST_CODES = 1 << 16, MOST_STEPS = 256, PLACES = 1 << 10 };
 
-/* Places that were met before. The code objects are kept by `codes`. */
+/* A cache of places. `codes` keeps the code objects alive. */
 static struct place {
 	PyObject *code;
 	int lasti;
 	uint32_t what, line;
 } places[PLACES];
 
-/* An attribute with a text, as bytes for C. NULL, and no exception, if there is none. */
+/* An attribute with a text, as bytes for C. NULL without an exception if there is none. */
 static PyObject *text_of(PyObject *object, const char *attribute)
 {
 	PyObject *text = PyObject_GetAttrString(object, attribute);
@@ -52,7 +55,7 @@ static const char *item_of(PyObject *tuple, Py_ssize_t i)
 	return PyBytes_AsString(PyTuple_GetItem(tuple, i));
 }
 
-/* Decides what is to be done with a function that was not met before. */
+/* Determines the treatment of a new function. */
 static uint32_t judge_code(PyObject *code)
 {
 	PyObject *file = text_of(code, "co_filename");
@@ -96,7 +99,7 @@ static uint32_t what_of(PyObject *code, int *kept)
 	return what;
 }
 
-/* Looks up the number of an instruction. No exception is left. */
+/* Looks up the number of an instruction. It leaves no exception set. */
 static int opcode_of(const char *name)
 {
 	PyObject *module = PyImport_ImportModule("opcode");
@@ -110,7 +113,8 @@ static int opcode_of(const char *name)
 	return found;
 }
 
-/* Whether the instruction after the call at lasti drops its value. Between the two there is room for the interpreter: zeros. */
+/* Whether the instruction after the call at lasti drops its value. The inline cache of the interpreter, which is
+ * zeros, is between the two. */
 static int drops(PyObject *code, int lasti)
 {
 	PyObject *text = pop_top >= 0 && lasti >= 0 ? PyObject_GetAttrString(code, "co_code") : NULL;
@@ -127,7 +131,7 @@ static int drops(PyObject *code, int lasti)
 	return found;
 }
 
-/* Which instruction a frame is at, or -1. Before Python 3.11 only an attribute says so. */
+/* The current instruction of a frame, or -1. Before Python 3.11 only an attribute has it. */
 static int lasti_of(PyFrameObject *frame)
 {
 	if (watch.lasti)
@@ -139,7 +143,7 @@ static int lasti_of(PyFrameObject *frame)
 	return (int)lasti;
 }
 
-/* Finds out where a frame is. */
+/* Returns the place of a frame. */
 static struct place place_of(PyFrameObject *frame)
 {
 	struct place here = {.code = watch.code(frame), .lasti = lasti_of(frame)};
@@ -157,7 +161,7 @@ static struct place place_of(PyFrameObject *frame)
 	return here;
 }
 
-/* Writes the frames of the calling thread, innermost first. No exception may be set, and none is left. */
+/* Writes the frames of the calling thread, innermost first. No exception may be set, and it leaves none set. */
 static void write_frames(ropeway_call *call)
 {
 	uint32_t n = 0;
@@ -213,7 +217,7 @@ static inline void note_frames(void)
 		write_site(ropeway_site_of_thread());
 }
 
-/* After a call. What the thread calls next may come from elsewhere. */
+/* After a call: the thread's next call may have other frames. */
 static inline void forget_frames(void)
 {
 	if (__builtin_expect(!watch.on, 1))
@@ -233,9 +237,9 @@ static inline void forget_frames(void)
 	forget_frames();
 
 /*
- * What the checker calls when the program touches memory: somewhere in C, with the interpreter lock or without, perhaps with
- * an exception set, perhaps in a thread that has never heard of Python. Without the lock it waits for it: a thread that keeps it
- * while waiting for this thread waits for ever.
+ * Called by the checker when the program accesses memory: anywhere in C, with or without the interpreter lock,
+ * perhaps with an exception set, perhaps in a thread that Python does not know. Without the lock it waits for it: if
+ * a thread holds the lock and waits for this thread, both wait for ever.
  */
 static void provide_frames(ropeway_call *call)
 {
@@ -250,8 +254,8 @@ static void provide_frames(ropeway_call *call)
 	PyGILState_Release(state);
 }
 
-/* watch_frames(checked, left_out, outermost) -> bool: begins to report where the program is, to the checker or else to the recorder. False if it
- * cannot. */
+/* watch_frames(checked, left_out, outermost) -> bool: starts reporting frames to the checker or else to the recorder.
+ * False if it cannot. */
 static PyObject *watch_frames(PyObject *self, PyObject *args)
 {
 	(void)self;

@@ -37,7 +37,7 @@ _aclrtGetFunctionName = c_function("aclrtGetFunctionName", c_void_p, c_uint32, c
 _aclrtRegisterCpuFunc = c_function("aclrtRegisterCpuFunc", c_void_p, c_char_p, c_char_p, POINTER(c_void_p))
 _aclrtCheckArchCompatibility = c_function("aclrtCheckArchCompatibility", c_char_p, POINTER(c_int32))
 
-_MOST_NAME = 1 << 20  # room for a name that is made, at most; no kernel's name is so long
+_MOST_NAME = 1 << 20  # limit of the room for a name; no kernel's name is that long
 
 
 @form(text, _options)
@@ -92,7 +92,8 @@ def rt_check_arch_compatibility(soc_version, /):
     return out.value, ret
 
 
-# Exception callbacks. C gets a number, under which the function is found; it stays: a binary that was unloaded may still have launches.
+# Exception callbacks. C gets the number of the function, which is kept for ever: an unloaded binary may still
+# have launches.
 
 _ON_EXCEPTION = CFUNCTYPE(None, c_void_p, c_void_p)
 _aclrtBinarySetExceptionCallback = c_function("aclrtBinarySetExceptionCallback", c_void_p, _ON_EXCEPTION, c_void_p)
@@ -216,7 +217,8 @@ def rt_launch_simt_kernel_with_host_args(
 
 
 class Block:
-    """A block of a kernel that is a Python function: its number, how many there are, the argument buffer as bytes."""
+    """A block of a kernel that is a Python function: its number, the number of blocks, the argument buffer as
+    bytes."""
 
     __slots__ = ("args", "idx", "num")
 
@@ -248,7 +250,8 @@ class _CFunction(ctypes.Structure):
 
 
 _ropeway_load_functions = c_function("ropeway_load_functions", POINTER(_CFunction), c_size_t, POINTER(c_void_p))
-_kernels = {}  # number: (function, how many arguments it takes; None: all). They stay: launches of an unloaded binary may run
+_kernels = {}  # number: (function, number of its arguments; None: all). They are kept: launches of an
+              # unloaded binary may run
 
 
 @_CALL
@@ -270,15 +273,15 @@ def _run_block(c_block, number):
 
 
 def _explain(c_block, room, error):
-    """Puts what a function raised where the runtime looks for it: into room bytes behind the block."""
-    with contextlib.suppress(Exception):  # of a class of the program, which may fail here, too
+    """Writes the exception of a function to the room bytes behind the block, where the runtime reads it."""
+    with contextlib.suppress(Exception):  # a class of the program may fail here
         text = traceback.format_exception_only(type(error), error)[-1].strip().encode(errors="replace")
         text = text[: max(room - 1, 0)]
         ctypes.memmove(ctypes.addressof(c_block.contents) + ctypes.sizeof(_CBlock), text, len(text))  # zeros follow it
 
 
 def _tell_of_kernel(function, error):
-    """Shows what a kernel raised, with its traceback: the error of its launch has the last line only."""
+    """Prints the exception of a kernel with its traceback: the error of its launch has only the last line."""
     hook = sys.unraisablehook
     if hook is not sys.__unraisablehook__:
         _tell("acl.util.load_kernels", function, error)
@@ -290,7 +293,7 @@ def _tell_of_kernel(function, error):
 
 
 def _count(function):
-    """How many words of the argument buffer a function takes after the block; None if any number."""
+    """The number of words of the argument buffer that a function takes after the block; None: any number."""
     parameters = list(inspect.signature(function).parameters.values())
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return None

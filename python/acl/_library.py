@@ -1,4 +1,4 @@
-"""Finds libascendcl.so, and puts together the functions of a module.
+"""Finds libascendcl.so, and collects the functions of a module.
 
 The library is opened by its path before the extension is loaded, unless the process has one already: the extension then finds
 it by its name, so there is one library in the process whatever LD_LIBRARY_PATH says.
@@ -16,8 +16,9 @@ _EXTENSION = "_fast.abi3.so"
 
 _here = os.path.dirname(os.path.abspath(__file__))
 
-# Where the library may lie: inside the package (a wheel), in the toolkit that the package is part of, or in the toolkit beside
-# Python's directory (Debian's packages: /usr/lib/python3/dist-packages/acl and /usr/lib/ropeway).
+# Possible locations of the library: inside the package (a wheel), in the toolkit that the package is part of,
+# or in the toolkit beside Python's directory (Debian's packages: /usr/lib/python3/dist-packages/acl and
+# /usr/lib/ropeway).
 _above = os.path.normpath(os.path.join(_here, "..", "..", ".."))
 PLACES = (os.path.join(_here, "lib64"), os.path.join(_above, "lib64"), os.path.join(_above, "ropeway", "lib64"))
 
@@ -34,7 +35,7 @@ def _find():
 
 
 def _already_loaded():
-    """The library of ours that the process has, if it has one: the extension would find that by its name, whatever its path."""
+    """Our library, if the process has loaded it: the extension would find it by its name, whatever its path."""
     try:
         library = ctypes.CDLL(NAME, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
@@ -55,7 +56,7 @@ def _open(path, where):
 
 
 def _load():
-    """The extension: the functions that C makes of the table."""
+    """The extension: the functions generated in C from the table."""
     try:
         extension = importlib.import_module("._fast", __package__)
     except ImportError as error:
@@ -103,10 +104,10 @@ def c_function(name, *argtypes, restype=ctypes.c_int):
 
 
 def or_0(address):
-    """ctypes has None for a null pointer."""
+    """ctypes represents a null pointer by None."""
     return address or 0
 
 
 def decoded(raw):
-    """A text of C."""
+    """A C string as str."""
     return raw.decode(errors="replace")

@@ -73,7 +73,7 @@ _block = block_of(_FABRIC_HANDLE)
 
 
 def _shareable(value):
-    """Memory as large as the larger kind of handle, with the handle in it."""
+    """A buffer of the size of the larger kind of handle, with the handle in it."""
     number = not isinstance(value, (bytes, bytearray))
     return ctypes.create_string_buffer(u64(value).to_bytes(8, "little") if number else _block(value), _FABRIC_HANDLE)
 
@@ -136,7 +136,7 @@ def rt_mem_pool_get_attr(mem_pool, attr, /):
 # Managed memory
 
 _LOCATION = _structs.aclrtMemManagedLocation
-_MOST = 65536  # bytes that one attribute may have
+_MOST = 65536  # most bytes of an attribute
 
 _aclrtMemManagedAdvise = c_function("aclrtMemManagedAdvise", c_void_p, c_uint64, c_int, _LOCATION)
 _aclrtMemManagedGetAttr = c_function("aclrtMemManagedGetAttr", c_int, c_void_p, c_size_t, c_void_p, c_size_t)
@@ -158,7 +158,7 @@ _numbers = list_of(c_size_t, u64)
 
 
 def _data_size(value):
-    """How much of an attribute C may write."""
+    """The number of bytes of an attribute that C may write."""
     size = u64(value)
     if size > _MOST:
         raise Bad(ValueError, f"is {size}; an attribute has {_MOST} bytes at most")
@@ -171,7 +171,7 @@ def _cells(size):
 
 
 def _same_length(name, **lists):
-    """C has one length for both: it would read past the end of the shorter one."""
+    """C takes one length for both: it would read past the end of the shorter one."""
     if len({len(values) for values in lists.values()}) > 1:
         found = ", ".join(f"{key} {len(values)}" for key, values in lists.items())
         raise ValueError(f"{name}: the lists must have the same length; they have: {found}")

@@ -23,7 +23,7 @@ _aclmdlRICondHandleGetCondPtr = c_function("aclmdlRICondHandleGetCondPtr", c_voi
 _aclrtCreateLabelList = c_function("aclrtCreateLabelList", POINTER(c_void_p), c_size_t, POINTER(c_void_p))
 _aclmdlRIAddCondTask = c_function("aclmdlRIAddCondTask", aclmdlRICondTaskParams, c_void_p, c_uint32)
 
-_MOST_MODELS = 1 << 16  # that a condition task has
+_MOST_MODELS = 1 << 16  # most models of a condition task
 _NAME = 4096  # bytes for a name; the documents ask for less than 512
 
 
@@ -45,7 +45,7 @@ def rt_mdl_ri_debug_json_print(model_ri, path, flags, /):
 
 
 def _list(function, handle):
-    """The handles that a function lists: it is asked for their number, and then for them."""
+    """The handles that a function lists: it is called for their number, and then for the handles."""
     count = c_uint32()
     ret = function(handle, None, byref(count))
     if ret or not count.value:
@@ -77,7 +77,7 @@ def rt_mdl_ri_add_cond_task(handle, kind, size, stream, flags, /):
     """The list has size handles of sub-models, or none if the call failed."""
     out = (c_void_p * min(size + 1, _MOST_MODELS + 2))()
     if size > _MOST_MODELS:
-        size = _MOST_MODELS + 1  # too many, too
+        size = _MOST_MODELS + 1  # still too many
     ret = _aclmdlRIAddCondTask(aclmdlRICondTaskParams(handle, kind, size, out), stream, flags)
     return [or_0(h) for h in out[:size]] if not ret else [], ret
 
@@ -147,12 +147,12 @@ _aclmdlRIDestroyUnregisterCallback = c_function("aclmdlRIDestroyUnregisterCallba
 
 _ends = {}  # model: [(function, its data)], in the order of registration; guarded by _ends_lock
 _ends_lock = threading.RLock()  # a signal handler may register something, too. The functions run without it
-_closed = False  # the interpreter is about to end: nothing is registered any more
+_closed = False  # the interpreter is about to end: no more functions are registered
 
 
 @_DATA_FUNCTION
 def _run_ends(model):
-    """What the runtime calls when a model goes."""
+    """Called by the runtime when a model is destroyed."""
     with _ends_lock:
         functions = _ends.pop(model, [])
     for function, data in functions:
@@ -161,7 +161,7 @@ def _run_ends(model):
 
 @_DATA_FUNCTION
 def _unknown(_):
-    """What no model has: C refuses to unregister it."""
+    """A function that no model has: C refuses to unregister it."""
 
 
 @form(address, callable_, _anything)
@@ -173,7 +173,7 @@ def rt_mdl_ri_destroy_register_callback(model_ri, fn, user_data, /):
             return _INTERNAL_ERROR
         functions = _ends.get(model_ri, [])
         if not functions or any(fn == other for other, _ in functions):
-            ret = _aclmdlRIDestroyRegisterCallback(model_ri, _run_ends, model_ri)  # which C refuses for the second time
+            ret = _aclmdlRIDestroyRegisterCallback(model_ri, _run_ends, model_ri)  # C refuses a second one
             if ret:
                 return ret
         _ends[model_ri] = [*functions, (fn, user_data)]
@@ -205,7 +205,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @atexit.register
 def _close():
-    """The end of a model calls Python no more."""
+    """Stops the end of a model from calling Python."""
     global _closed
     _closed = True
     with _ends_lock, _checking.unjudged():

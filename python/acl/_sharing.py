@@ -1,4 +1,4 @@
-"""What processes share by a key or a handle: memory, notifies, events."""
+"""Objects that processes share by a key or a handle: memory, notifies, events."""
 
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_uint64, c_void_p
@@ -7,7 +7,7 @@ from . import _structs
 from ._arguments import address, block_of, form, i32, list_of, text, u64
 from ._library import c_function, decoded, or_0
 
-_KEY_ROOM = 65  # what an exported key needs, terminator included
+_KEY_ROOM = 65  # size of an exported key, terminator included
 _EVENT_HANDLE = ctypes.sizeof(_structs.aclrtIpcEventHandle)
 
 pids = list_of(c_int32, i32)
@@ -15,7 +15,7 @@ _notifies = list_of(c_void_p, address)
 
 
 def _room(length):
-    """Memory for a key. The length that the program gives may be any number; a key is short."""
+    """A buffer for a key. The program may pass any length; a key is short."""
     return ctypes.create_string_buffer(max(_KEY_ROOM, min(length, 4096)))
 
 

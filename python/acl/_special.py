@@ -15,7 +15,7 @@ from . import _structs
 from ._arguments import address, form, i32, text, u32, u64
 from ._library import c_function, decoded, or_0
 
-_UCE_MOST = 20  # how many ranges aclrtGetMemUceInfo can return
+_UCE_MOST = 20  # most ranges that aclrtGetMemUceInfo returns
 _VERSION_ROOM = 128
 
 # Memory

@@ -1,4 +1,4 @@
-"""C structs as ctypes classes, and the way between them and dictionaries.
+"""C structs as ctypes classes, and conversions between them and dictionaries.
 
 The classes carry the names and fields of the header; tests/test_special.py compares size and offsets with the C compiler's.
 """
@@ -296,19 +296,21 @@ def members(kind):
 
 
 def chosen_member(kind, number):
-    """The name of the union's member that a number chooses, in a struct of a number and a union; None for an unknown number.
+    """The name of the union's member that a number selects, in a struct of a number and a union; None for an
+    unknown number.
 
-    chosen of such a struct has the names of number and union, and the members for the numbers from 1 on.
+    chosen of such a struct has the names of number and union, and the members for the numbers starting with
+ # 1.
     """
     names = kind.chosen[2]
     return names[number - 1] if 1 <= number <= len(names) else None
 
 
 def fill(struct, values, path=""):
-    """Writes a dictionary into a struct. What it does not name stays; a name the struct does not have is refused.
-    A union that a number beside it decides about may be an integer.
+    """Writes a dictionary to a struct. Members that it does not name do not change; unknown names are
+    refused. A union selected by a number beside it may be an integer.
 
-    path leads to the struct inside the argument; it is for messages.
+    path is the path of the struct inside the argument, for messages.
     """
     if not isinstance(values, dict):
         raise _bad(TypeError, path, f"must be dict, not {type(values).__name__}")
@@ -333,7 +335,7 @@ def fill(struct, values, path=""):
 
 
 def _fill_array(array, kind, value, path):
-    """A list fills the elements from the first on; an integer is the whole array, as if that were one number."""
+    """A list fills the first elements; an integer fills the whole array as one number."""
     if not isinstance(value, (list, tuple)):
         _fill_whole(array, kind, value, path)
     elif len(value) > kind._length_:
@@ -344,7 +346,7 @@ def _fill_array(array, kind, value, path):
 
 
 def _fill_whole(place, kind, value, path, wanted="int"):
-    """Writes an integer to the bytes of a kind that begin at a place, as if they were one number."""
+    """Writes an integer to the bytes of a kind at a place, as one number."""
     size = ctypes.sizeof(kind)
     ctypes.memmove(ctypes.byref(place), _number(value, kind, path, wanted).to_bytes(size, "little"), size)
 
@@ -375,7 +377,7 @@ def fill_list(kind, values, path=""):
 
 
 def malloc_config(value):
-    """An aclrtMallocConfig. {} is none at all. numAttrs may be left out: it is the number of attrs then."""
+    """An aclrtMallocConfig. {} is NULL. numAttrs may be omitted: then it is the number of attrs."""
     unknown = set(dictionary(value)) - {"attrs", "numAttrs"}
     if unknown:
         raise Bad(ValueError, f"has no entry {min(map(str, unknown))!r}; those of aclrtMallocConfig are attrs, numAttrs")
@@ -408,7 +410,8 @@ def list_of_structs(kind):
 
 
 def counted_list(kind, element):
-    """A struct that leads to an array and says how long it is, from a list of dictionaries; an empty list is none at all."""
+    """A struct with the address and the length of an array, from a list of dictionaries; an empty list is
+    NULL."""
 
     def convert(values):
         array = fill_list(element, values)
@@ -418,7 +421,7 @@ def counted_list(kind, element):
 
 
 def task_params(value):
-    """An aclmdlRITaskParams. cfg of a kernel is a list of attributes; an empty one is none at all."""
+    """An aclmdlRITaskParams. cfg of a kernel is a list of attributes; an empty one is NULL."""
     value = dict(dictionary(value))
     kernel, cfg = value.get("kernelTaskParams"), None
     if isinstance(kernel, dict) and "cfg" in kernel:
@@ -431,7 +434,7 @@ def task_params(value):
 
 
 def size3(value):
-    """A dim3; what the dictionary does not name is 1."""
+    """A dim3; members that the dictionary does not name are 1."""
     return fill(dim3(1, 1, 1), dictionary(value))
 
 
@@ -439,7 +442,8 @@ physical_mem_prop = struct_of(aclrtPhysicalMemProp)
 
 
 def server_pids(values):
-    """An array of aclrtServerPid from a list of {"sdid": n, "pid": [pids]}. num may be left out: it is how many there are."""
+    """An array of aclrtServerPid from a list of {"sdid": n, "pid": [pids]}. num may be omitted: then it is
+    the number of pids."""
     if not isinstance(values, (list, tuple)):
         raise Bad(TypeError, f"must be list, not {type(values).__name__}")
     servers = (aclrtServerPid * len(values))()

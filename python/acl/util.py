@@ -78,7 +78,7 @@ def ptr_to_bytes(ptr: SupportsIndex, size: SupportsIndex, /) -> bytes:
     return made
 
 
-_MOST_UNSEEN = 1 << 20  # above that, the end of the memory is looked for before room is made for a copy
+_MOST_UNSEEN = 1 << 20  # above that, the end of the memory is determined before a copy is allocated
 
 
 def _size(function, position, name, value):
@@ -88,7 +88,7 @@ def _size(function, position, name, value):
     return size
 
 
-# Reading memory that may not be there: the system does it, and says so instead of ending the process.
+# Reading memory that may not be mapped: the system call returns an error instead of ending the process.
 
 
 class _Span(ctypes.Structure):
@@ -104,9 +104,9 @@ _EFAULT = 14
 
 
 def _read(source, size, target):
-    """Copies memory, as much of it as can be read: returns how much that was."""
+    """Copies as much memory as can be read, and returns the number of bytes."""
     if getattr(_thread, "kernel", False) and _checking.on():
-        # The checker opens pages when a kernel touches them; the system finds them closed.
+        # The checker opens pages when a kernel accesses them; a system call would find them closed.
         if not _mapped(source, size):
             return 0
         ctypes.memmove(target, source, size)
@@ -130,7 +130,7 @@ _PAGE, _MS_ASYNC = 4096, 1
 
 
 def _mapped(ptr, size):
-    """Whether there is memory, closed or not."""
+    """Whether memory is mapped, closed or not."""
     start = ptr // _PAGE * _PAGE
     return _msync(start, ptr + size - start, _MS_ASYNC) == 0
 
@@ -139,13 +139,14 @@ _thread = threading.local()  # kernel is True while the thread runs a kernel tha
 
 
 def _closed(ptr):
-    """Whether an address is device memory, outside of a kernel: there it may be open, too, once a program has kernels."""
+    """Whether an address is device memory, for a thread outside of a kernel, which must not access it even if
+    it is open."""
     return not getattr(_thread, "kernel", False) and _place(ptr) == _DEVICE and _apart()
 
 
 @functools.lru_cache(maxsize=None)
 def _apart():
-    """Whether the host cannot touch device memory; in the form RC it can."""
+    """Whether the host cannot access device memory; in the form RC it can."""
     from .rt import get_run_mode
 
     return get_run_mode()[0] != _ON_DEVICE
@@ -157,28 +158,30 @@ _ON_DEVICE = 0  # ACL_DEVICE: the program runs on the device's own CPU
 def _readable(ptr):
     if getattr(_thread, "kernel", False):
         if _checking.on():
-            return _mapped(ptr, 1)  # the question alone is nothing that the kernel touches
+            return _mapped(ptr, 1)  # the test itself is not an access of the kernel
     elif _closed(ptr):
         return False
     elif _checking.on() and _pinned(ptr):
-        return True  # the question alone is no access that the checker should hear of
+        return True  # the test itself is not an access to report to the checker
     byte = ctypes.create_string_buffer(1)
     return _read(ptr, 1, ctypes.addressof(byte)) == 1
 
 
 def _read_unprotected(source, size, target):
-    """Where the system forbids the question (some containers), memory that the runtime knows as a device's is refused."""
+    """Where the system forbids the call (some containers), memory that the runtime reports as device memory
+    is refused."""
     if _place(source) == _DEVICE:
         return 0
     ctypes.memmove(target, source, size)
     return size
 
 
-_PINNED, _DEVICE = 0, 1  # ACL_MEM_LOCATION_TYPE_HOST, which registered memory is, too, and ACL_MEM_LOCATION_TYPE_DEVICE
+_PINNED, _DEVICE = 0, 1  # ACL_MEM_LOCATION_TYPE_HOST, also for registered memory, and
+                        # ACL_MEM_LOCATION_TYPE_DEVICE
 
 
 def _place(ptr):
-    """Where the runtime says that an address lives; None if it does not say."""
+    """The location of an address as the runtime reports it; None if it reports none."""
     from ._special import rt_pointer_get_attributes
 
     with _checking.unjudged():
@@ -250,7 +253,7 @@ def numpy_contiguous_to_ptr(a: Any, /) -> Tuple[int, Any]:
     return a.ctypes.data, a
 
 
-# NumPy's type codes by its type numbers. Objects and texts are left out: any bytes at all must make an element.
+# NumPy's type codes by its type numbers. Objects and texts are omitted: any bytes must be a valid element.
 _CODES = {**dict(enumerate("?bBhHiIlLqQfdgFDG")), 23: "e"}
 
 
@@ -308,7 +311,7 @@ def load_kernels(functions: _Mapping[str, Callable[..., Any]], /) -> Tuple[int, 
 
 
 class _Worker(threading.Thread):
-    """A thread that keeps what its function raised. It does not keep the process alive, as in pyACL."""
+    """A thread that keeps the exception of its function. As in pyACL, it does not keep the process alive."""
 
     def __init__(self, function, argument):
         super().__init__(name="acl.util.start_thread", daemon=True)
@@ -323,8 +326,8 @@ class _Worker(threading.Thread):
             del self.function, self.argument
 
 
-# By thread id, those that stop_thread has not been called for. The system gives the id of a thread that has ended to another
-# one, so there may be several, oldest first.
+# By thread id, the threads that stop_thread has not been called for. The system reuses the id of a thread
+# that has ended, so there may be several, oldest first.
 _workers = {}
 
 
@@ -354,7 +357,7 @@ def stop_thread(tid: SupportsIndex, /) -> int:
     try:
         waiting.remove(worker)
     except ValueError:
-        return _INVALID_PARAM  # another thread has stopped it meanwhile
+        return _INVALID_PARAM  # another thread has stopped it
     if not waiting:
         _workers.pop(tid, None)
     if worker.error is not None:

@@ -1,4 +1,4 @@
-// Package coretest is what tests of the packages below core have in common.
+// Package coretest has helpers for tests of the packages below core.
 package coretest
 
 import (
@@ -34,7 +34,7 @@ func NewMachine(t *testing.T, name, form string) *Machine {
 	return m
 }
 
-// NewThread is a new thread with a device set.
+// NewThread returns a new thread with a device set.
 func (m *Machine) NewThread(device int32) *core.Thread {
 	m.Helper()
 	th := m.Runtime.NewThread(1)
@@ -74,10 +74,10 @@ func (m *Machine) Stream(th *core.Thread) (s core.Handle) {
 	return s
 }
 
-// Bytes is host memory at p.
+// Bytes returns n bytes of host memory at p.
 func Bytes(p core.Addr, n uint64) []byte { return core.Array(core.Pointer[byte](p), n) }
 
-// OpenFiles is how many files the process has open.
+// OpenFiles returns the number of open files of the process.
 func OpenFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -85,7 +85,7 @@ func OpenFiles(t *testing.T) int {
 	return len(list)
 }
 
-// newRuntime is a runtime that is closed when the test ends.
+// newRuntime returns a runtime that is closed when the test ends.
 func newRuntime(t testing.TB, d driver.Driver, p *product.Product) *core.Runtime {
 	rt := core.New(core.Options{Driver: d, Product: p})
 	t.Cleanup(func() {
@@ -96,13 +96,13 @@ func newRuntime(t testing.TB, d driver.Driver, p *product.Product) *core.Runtime
 	return rt
 }
 
-// NewProcess is a runtime of two devices with device 0 set.
+// NewProcess returns a runtime with two devices, and a thread with device 0 set.
 func NewProcess(t testing.TB, memory uint64) (*core.Runtime, *core.Thread) {
 	t.Helper()
 	return NewRuntime(t, "", soft.Options{Devices: 2, Memory: memory})
 }
 
-// NewRuntime is a runtime of a product on the devices that tests run on, with device 0 set.
+// NewRuntime returns a runtime of a product on the devices that tests run on, and a thread with device 0 set.
 func NewRuntime(t testing.TB, name string, o soft.Options) (*core.Runtime, *core.Thread) {
 	t.Helper()
 	d := Open(t, o)

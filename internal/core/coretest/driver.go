@@ -13,15 +13,15 @@ import (
 // OnGPU makes tests run on the GPUs of the machine: ROPEWAY_TEST_DRIVER=cuda is in the environment.
 var OnGPU = os.Getenv("ROPEWAY_TEST_DRIVER") == "cuda"
 
-// TB is what Open needs of a test.
+// TB has the methods of a test that Open calls.
 type TB interface {
 	Helper()
 	Skip(args ...any)
 	Fatal(args ...any)
 }
 
-// Open opens the driver that tests run on: software devices as o says, or as many on the GPUs there are. Where there is
-// no GPU, or none that is as o says, the test is skipped, with the reason.
+// Open opens the driver that tests run on: software devices with options o, or the same number of devices on the
+// machine's GPUs. If no GPU fits the options, it skips the test, with the reason.
 func Open(t TB, o soft.Options) driver.Driver {
 	t.Helper()
 	if !OnGPU {
@@ -38,7 +38,7 @@ func Open(t TB, o soft.Options) driver.Driver {
 	return d
 }
 
-// OpenSoft opens software devices, for tests of what only they do.
+// OpenSoft opens software devices, for tests of features that only they have.
 func OpenSoft(t TB, o soft.Options) driver.Driver {
 	t.Helper()
 	d, err := soft.New(o)
@@ -48,7 +48,7 @@ func OpenSoft(t TB, o soft.Options) driver.Driver {
 	return d
 }
 
-// OnlySoft skips a test of what only software devices do.
+// OnlySoft skips a test of a feature that only software devices have.
 func OnlySoft(t TB, why string) {
 	t.Helper()
 	if OnGPU {
@@ -56,8 +56,8 @@ func OnlySoft(t TB, why string) {
 	}
 }
 
-// kept is a driver whose devices stay open as long as the tests run: a context that is in use costs nothing to open
-// again, and a fraction of a second otherwise, hundreds of times.
+// kept is a driver whose devices stay open as long as the tests run: opening a context that is already in use is
+// free; otherwise it takes a fraction of a second, hundreds of times.
 var kept struct {
 	once sync.Once
 	err  error

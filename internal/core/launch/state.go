@@ -27,7 +27,7 @@ import (
 	"ropeway/internal/kernel"
 )
 
-// state is what a runtime knows of kernels.
+// state is the state of a runtime for kernels.
 type state struct {
 	rt        *core.Runtime // immutable
 	binaries  core.Table[binary]

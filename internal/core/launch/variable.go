@@ -25,7 +25,7 @@ func BinaryGetGlobal(t *core.Thread, handle core.Handle, name *byte, dptr *Addr,
 	return nil
 }
 
-// global is where a variable is on the device of c.
+// global returns the address of a variable on the device of c.
 func (b *binary) global(api string, c *core.Context, name string) (Addr, uint64, *core.Error) {
 	p, err := b.place(api, c, true)
 	if err != nil {

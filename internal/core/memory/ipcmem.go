@@ -373,7 +373,7 @@ func unmapImport(t *core.Thread, api, arg string, im *ipcImport) *core.Error {
 	})
 }
 
-// IpcMemSetAttr is aclrtIpcMemSetAttr. There are no links to choose from here; the attribute is only stored, as
+// IpcMemSetAttr is aclrtIpcMemSetAttr. There is no choice of links; the attribute is only stored, as
 // documented.
 func IpcMemSetAttr(t *core.Thread, key *byte, attrType abi.IpcMemAttrType, attr uint64) *core.Error {
 	const api = "aclrtIpcMemSetAttr"

@@ -5,8 +5,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// MemP2PMap is aclrtMemP2PMap. Devices that may reach each other's memory reach all of it: what is left is to look
-// whether they may.
+// MemP2PMap is aclrtMemP2PMap. Devices that may reach each other's memory reach all of it: it only checks whether
+// they may.
 func MemP2PMap(t *core.Thread, devPtr core.Addr, size uint64, dstDevID int32, flags uint64) *core.Error {
 	const api = "aclrtMemP2PMap"
 	dst, c, err := checkMemP2PMap(t, devPtr, size, dstDevID, flags)

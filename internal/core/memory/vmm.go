@@ -55,7 +55,7 @@ const (
 	highestFix  = 24 * tib
 )
 
-// mapper returns the driver's Mapper; without one, and in RC form, there is no virtual memory.
+// mapper returns the driver's Mapper; without one, and in RC form, virtual memory is not supported.
 func mapper(t *core.Thread, api string) (driver.Mapper, *core.Error) {
 	if t.Runtime.Product.RC {
 		return nil, core.Unsupported(api, "",

@@ -127,8 +127,8 @@ var (
 	classTask   = class{"EE4001", "Task_Failed", "A task that was queued earlier failed on the device.",
 		"Check the addresses and sizes of the task that the message names."}
 	classLost = class{"EE4002", "Lost", "A device, or another server of the pod, has failed or does not answer.",
-		"See to what the message names. Memory of another server can be used again when its process is back on the " +
-			"network, and has to be imported anew from one that was started again."}
+		"Fix the device or server that the message names. Memory of another server can be used again when its " +
+			"process is back on the network; if that process was restarted, import the memory again."}
 )
 
 // classOf returns the class of an error's text.

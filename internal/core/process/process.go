@@ -138,5 +138,5 @@ func DeviceGetLimit(t *core.Thread, limit abi.DeviceLimit, value *uint64) *core.
 	return nil
 }
 
-// warpThreads is how many threads a warp has.
+// warpThreads is the number of threads in a warp.
 const warpThreads = 32

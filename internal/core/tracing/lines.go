@@ -72,7 +72,7 @@ func (l *lines) isOurs(pc uintptr) bool {
 	return is
 }
 
-// number asks the tracer for the number of a function that is called from an address.
+// number returns the tracer's number for a function that is called from an address.
 func (l *lines) number(o observe.Tracer, function uint16, pc uintptr) uint16 {
 	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
 	n := o.From(function, observe.Site{File: f.File, Line: f.Line, Function: f.Function})

@@ -68,7 +68,7 @@ func (v *View) Task(op *driver.Op) (w observe.Task) {
 	return w
 }
 
-// Kernel is the number of the name of the kernel that l launches, 0 if it has none.
+// Kernel returns the number of the name of the kernel that l launches, 0 if it has none.
 func (v *View) Kernel(l *driver.Launch) uint16 {
 	if k, ok := l.Owner().(interface{ KernelName() string }); ok {
 		return v.trace.Function(k.KernelName())
@@ -76,7 +76,7 @@ func (v *View) Kernel(l *driver.Launch) uint16 {
 	return 0
 }
 
-// Way is where a copy goes, and what host memory it needs.
+// Way returns the direction of a copy, and the kind of its host memory.
 func (v *View) Way(dst, src uintptr, from, to driver.Location) (observe.Direction, observe.Memory) {
 	const device = driver.OnDevice
 	switch {

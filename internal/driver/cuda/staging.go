@@ -31,7 +31,7 @@ type haul struct {
 	err   error  // guarded by mu; the first error; no loads are taken after it
 }
 
-// The sizes are what was best on a machine with 16 cores and an H200.
+// The sizes were the best ones on a machine with 16 cores and an H200.
 const (
 	loadFirst  = 512 << 10                 // most bytes of the first and the last loads of a haul
 	loadBytes  = 1 << 20                   // most bytes of any other

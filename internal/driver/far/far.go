@@ -1,18 +1,18 @@
 // Package far is a driver in front of another one: it maps memory of other servers to addresses of the driver below.
 //
-// Such memory has no pages here. Addresses are reserved below and nothing is mapped there; far keeps what is behind
-// them, answers Locate for them, and turns copies and fills that touch them into copies of internal/pod. In a queue
-// these are gates: the queue stops at one until the other server has answered, and other queues go on. A copy that
-// touches nothing of another server goes to the driver below as it is. While nothing is mapped, finding that out costs
-// one load. A descriptor copy is a gate whenever anything is mapped: only at its turn is it known where it goes. A
-// program is split into parts (program.go).
+// Such memory has no pages here. Addresses are reserved in the driver below and nothing is mapped there; far records
+// the memory behind them, implements Locate for them, and turns copies and fills that use them into copies of
+// internal/pod. In a queue these are gates: the queue stops at one until the other server has answered, and other
+// queues continue. Copies that use no memory of another server are passed to the driver below unchanged. While
+// nothing is mapped, checking that costs one load. A descriptor copy is a gate whenever anything is mapped, because
+// its addresses are known only when it runs. A program is split into parts (program.go).
 //
-// What takes local memory away or moves it (Unmap, Unregister, Share, closing a device) waits until no copy uses memory
+// Calls that remove or move local memory (Unmap, Unregister, Share, closing a device) wait until no copy uses memory
 // of the driver below, and later copies wait for it (Driver.still). Memory of a GPU is staged (staged.go).
 //
-// Lock order: Driver.mu, then what the driver below takes. flight.mu is a leaf. Neither is held while a queue is woken.
-// A lock of a queue may be held where a gate takes Driver.mu, and Remote.mu, requester.mu and engine.mu of package pod:
-// nothing is waited for with these held.
+// Lock order: Driver.mu, then locks of the driver below. flight.mu is a leaf. Neither is held while a queue is woken.
+// A lock of a queue may be held where a gate takes Driver.mu, and Remote.mu, requester.mu and engine.mu of package
+// pod: the code does not wait while it holds these.
 package far
 
 import (
@@ -34,7 +34,7 @@ type Driver struct {
 	viewer driver.HostViewer // likewise; nil: memory is accessed by copies, see staged.go
 	node   *pod.Node
 
-	mounts atomic.Int32       // number of mappings; if 0, every call goes to the driver below
+	mounts atomic.Int32       // number of mappings; if 0, every call is passed to the driver below
 	spans  ranges.Set[*mount] // mappings; written with mu held
 
 	closing atomic.Int32 // devices that are being closed: their memory may be unmapped while it is copied
@@ -341,7 +341,7 @@ func (m *memory) Free() error {
 	return nil
 }
 
-// close closes the memory. It tells the other server in the background, as that may take long to answer.
+// close closes the memory. It informs the other server in the background, as that may take long to answer.
 func (m *memory) close() {
 	go m.remote.Close() //nolint:errcheck // whether the other server heard it does not matter
 }

@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/pod"
 )
 
-// Memory that the host cannot access (driver.HostViewer), as that of a GPU, is accessed by copies of its driver:
+// Memory that the host cannot access (driver.HostViewer), such as GPU memory, is accessed by copies of its driver:
 // through pinned buffers here, and through a mirror on the owner's server.
 
 const stageBytes = 1 << 20 // size of a pinned buffer

@@ -24,7 +24,7 @@ const (
 	points
 )
 
-// Driver is a driver.Driver that fails where a test asks for it. Methods may be called concurrently.
+// Driver is a driver.Driver with failures injected by tests. Methods may be called concurrently.
 type Driver struct {
 	driver.Driver
 

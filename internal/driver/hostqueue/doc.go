@@ -1,7 +1,7 @@
 // Package hostqueue is the engine of queues whose tasks the host orders: a list of operations, the state machine that
 // says which goroutine may run them, dropping, shutting and closing, waiting, and tasks that wait themselves. Drivers
-// embed a [Queue] and are its [Backend]: they supply what runs in the submitter, how a goroutine is found (Schedule)
-// and how an operation is carried out (Exec).
+// embed a [Queue] and are its [Backend]: they decide which operations run in the submitter, start a goroutine
+// (Schedule) and carry out operations (Exec).
 //
 // # States
 //

@@ -13,10 +13,10 @@ import (
 // Explorer runs a program repeatedly, each time with its threads in another order, until no order is left that could
 // make a difference.
 //
-// It is a depth-first search over the choices of the next thread, by running anew: no state is stored. Orders that
-// differ only in neighbouring steps of two threads on different objects have the same result; sleep sets (Godefroid)
-// leave all but one of them out. Every access of the engine to shared data happens in a step, or between the step that
-// takes a lock and the release of that lock.
+// It is a depth-first search over the choices of the next thread, which runs the program again for each order: no
+// state is stored. Orders that differ only in neighbouring steps of two threads on different objects have the same
+// result; sleep sets (Godefroid) leave all but one of them out. Every access of the engine to shared data happens in
+// a step, or between the step that takes a lock and the release of that lock.
 type Explorer struct {
 	path    []node // choices of the run, and the alternatives not tried yet
 	threads []*thread

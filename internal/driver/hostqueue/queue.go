@@ -94,7 +94,7 @@ func (q *Queue) Append(op *driver.Op) (n uint64, idle bool) {
 	return q.submitted + 1, q.pushed()
 }
 
-// Asked records that a gate was asked inline at a time of the observer and did not let the queue pass. The caller
+// Asked records that Pass of a gate was called inline at a time of the observer and returned false. The caller
 // appends the operation next; what the gate waits for may have begun at that time. Mu is free.
 func (q *Queue) Asked(at int64) {
 	q.Mu.Lock()

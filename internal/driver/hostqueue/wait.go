@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Limit ends a wait or help: at a time, or when a channel is closed. The zero value is no limit.
+// Limit ends a wait or help: at a time, or when a channel is closed. The zero value means no limit.
 type Limit struct {
 	until  time.Time
 	cancel <-chan struct{}
 }
 
-// LimitOf returns the limit of a driver's Wait; a timeout of 0 is no limit.
+// LimitOf returns the limit of a driver's Wait; a timeout of 0 means no limit.
 func LimitOf(timeout time.Duration, cancel <-chan struct{}) Limit {
 	l := Limit{cancel: cancel}
 	if timeout > 0 {

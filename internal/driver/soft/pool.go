@@ -76,7 +76,7 @@ func (p *pool) remove(q *queue) {
 	q.prev, q.next, q.queued = nil, nil, false
 }
 
-// unschedule removes q from its list because the caller is about to run it, so that no worker wakes for nothing.
+// unschedule removes q from its list because the caller is about to run it, so that no worker wakes needlessly.
 func (p *pool) unschedule(q *queue) {
 	p.mu.Lock()
 	if q.queued {

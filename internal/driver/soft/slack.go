@@ -10,7 +10,7 @@ import (
 
 // slack is a reserve of mappings. The kernel limits the mappings of a process and at the limit refuses to replace one,
 // even if fewer would be left: memory could no longer be unmapped. Giving up the reserve makes room. Unmapping first
-// and reserving again is no alternative: another thread could get the addresses in between while work still uses them.
+// and reserving again would not work: another thread could get the addresses in between while work still uses them.
 type slack struct {
 	at uintptr // one extent of addresses; 0: not reserved yet
 	// number of readable pages: every other page, so that each adds two mappings

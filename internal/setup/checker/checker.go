@@ -1,4 +1,4 @@
-// Package checker makes the checker available to programs that import it: ROPEWAY_CHECK then counts.
+// Package checker makes the checker available to programs that import it, by ROPEWAY_CHECK.
 package checker
 
 import (
@@ -23,7 +23,7 @@ func init() {
 	})
 }
 
-// read reads what the variables say.
+// read parses the variables.
 func read(v setup.CheckVariables) (*Settings, *setup.BadVariable) {
 	s, err := parse(v.Check)
 	if err != nil {
@@ -39,7 +39,7 @@ func read(v setup.CheckVariables) (*Settings, *setup.BadVariable) {
 	return s, nil
 }
 
-// Open implements setup.Checker. Findings that are not sent anywhere are printed to w.
+// Open implements setup.Checker. Findings are printed to w if there is no other sink.
 func (s *Settings) Open(d driver.Driver, w io.Writer, say func(string)) (driver.Driver, core.CheckHooks) {
 	sink := s.Sink
 	if sink == nil && s.Report != "" {

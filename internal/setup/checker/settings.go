@@ -10,21 +10,21 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Settings say how a program is checked.
+// Settings are the settings of the checker.
 type Settings struct {
 	Seed   uint64
 	Depth  int
-	Off    map[string]bool // rules that are not looked at
-	Report string          // a Unix socket that takes the findings; "": they are printed
+	Off    map[string]bool // rules that are not checked
+	Report string          // a Unix socket that receives the findings; "": they are printed
 	Inject []inject.Injection
-	Sink   check.Sink // instead of both
+	Sink   check.Sink // replaces Report and printing
 	// Findings that one of these describes are not printed and do not fail a test. They are still sent to Report,
 	// whose reader counts the suppressions that were used.
 	Suppress []*finding.Suppression
 }
 
-// parse reads what ROPEWAY_CHECK says, key=value pairs with commas between them: seed=7,depth=2048,rules=a+b,no=c+d.
-// "1" means nothing but the defaults.
+// parse parses ROPEWAY_CHECK, key=value pairs separated by commas: seed=7,depth=2048,rules=a+b,no=c+d. "1" means the
+// defaults.
 func parse(text string) (*Settings, error) {
 	s := &Settings{Depth: check.DefaultDepth, Off: map[string]bool{}}
 	if text == "1" {

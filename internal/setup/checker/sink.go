@@ -11,7 +11,8 @@ import (
 	"ropeway/internal/finding"
 )
 
-// connect is a sink that sends records to a Unix socket. What cannot be sent is lost: the program goes on.
+// connect returns a sink that sends records to a Unix socket. If that fails, records are lost and the program
+// continues.
 func connect(path string) (check.Sink, error) {
 	c, err := net.Dial("unix", path)
 	if err != nil {
@@ -25,7 +26,7 @@ type socketSink struct {
 	c net.Conn
 }
 
-// send writes a record and sees that it is on its way: the process may end at any moment.
+// send writes a record and flushes it, since the process may end at any moment.
 func (s *socketSink) send(r finding.Record) {
 	if s.w == nil {
 		return
@@ -48,7 +49,7 @@ func (s *socketSink) Note(text string)           { s.send(finding.Record{Note: t
 // Fired does not wait for the end: the program may die of the fault.
 func (s *socketSink) Fired(x finding.Shot) { s.send(finding.Record{Fired: &x}) }
 
-// Unclosed counts if the end does not follow.
+// Unclosed sends a finding that is only valid if no End record follows.
 func (s *socketSink) Unclosed(f *finding.Finding) { s.send(finding.Record{Unclosed: f}) }
 
 // End is the last record: the receiver need not wait for the end of the process.
@@ -58,7 +59,7 @@ func (s *socketSink) End(e finding.End) {
 	s.c.Close() //nolint:errcheck // everything was sent
 }
 
-// suppressing marks findings that a suppression describes, and passes them on.
+// suppressing marks findings that a suppression describes as known, and passes them on.
 type suppressing struct {
 	check.Sink
 	list []*finding.Suppression
@@ -69,7 +70,7 @@ func (s *suppressing) Finding(f *finding.Finding) {
 	s.Sink.Finding(f)
 }
 
-// textSink writes findings for people, as they happen, and their number at the end.
+// textSink prints findings as they happen, and their number at the end.
 type textSink struct {
 	w      io.Writer
 	n      int

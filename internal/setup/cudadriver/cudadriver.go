@@ -1,4 +1,4 @@
-// Package cudadriver makes NVIDIA GPUs available to programs that import it: ROPEWAY_DRIVER=cuda then works.
+// Package cudadriver makes NVIDIA GPUs available to programs that import it, by ROPEWAY_DRIVER=cuda.
 package cudadriver
 
 import (
@@ -11,7 +11,8 @@ import (
 
 func init() { setup.RegisterDriver(setup.CUDADriver, open) }
 
-// open opens the GPUs of the machine, or as many devices as are wanted: where GPUs are fewer, several are one GPU.
+// open opens the GPUs of the machine, or the requested number of devices: if that exceeds the GPUs, several devices
+// share a GPU.
 func open(s *setup.Settings, say func(string)) (driver.Driver, error) {
 	if s.Product.RC {
 		return nil, fmt.Errorf("%w: in form RC host and device share their memory, and a GPU has its own",
@@ -26,5 +27,5 @@ func open(s *setup.Settings, say func(string)) (driver.Driver, error) {
 	return d, nil
 }
 
-// GPUs says in one line which GPUs the driver cuda finds, or why it finds none.
+// GPUs returns a line with the GPUs that the driver cuda finds, or an error with the reason why it finds none.
 func GPUs() (string, error) { return cuda.About() }

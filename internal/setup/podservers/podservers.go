@@ -1,4 +1,4 @@
-// Package podservers makes memory of other servers available to programs that import it: ROPEWAY_POD then counts.
+// Package podservers makes memory of other servers available to programs that import it, by ROPEWAY_POD.
 package podservers
 
 import (
@@ -18,7 +18,8 @@ func init() {
 	})
 }
 
-// CloseInChild sets the function that notes which descriptors the child of a fork has to close: see [pod.CloseInChild].
+// CloseInChild sets the function that records which descriptors the child of a fork must close: see
+// [pod.CloseInChild].
 func CloseInChild(f func(fd int, closes bool)) { pod.CloseInChild(f) }
 
 type servers struct{ config *pod.Config }

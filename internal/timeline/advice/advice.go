@@ -1,8 +1,9 @@
-// Package advice says what to change in a program so that its copies take less time, with the numbers behind it.
+// Package advice suggests changes to a program that make its copies take less time, and gives the numbers behind each
+// suggestion.
 //
-// A rule speaks when what it found took at least a hundredth of the time in which there was work (from the first
-// submission to the end of the last task), and a thousandth of the run, so that following it can be noticed. What a
-// change saves is estimated as the most that it can save: other things may take the time then.
+// A rule gives advice if its subject took at least a hundredth of the time with work (from the first submission to
+// the end of the last task), and a thousandth of the run, so that following it has a noticeable effect. The saving of
+// a change is an upper bound: other work may take the time then.
 package advice
 
 import (
@@ -14,19 +15,19 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// Advice is one thing to change, or that there is nothing.
+// Advice is a suggested change, or the statement that there is none.
 type Advice struct {
 	Rule    string   `json:"rule"`
 	Title   string   `json:"title"`
-	Text    string   `json:"text"`  // what was seen, what to do, in plain words
-	Saves   int64    `json:"saves"` // nanoseconds of the run, at most; 0: not known
-	Tasks   []int    `json:"tasks"` // it is about; the first [Most]
-	Calls   []int    `json:"calls"` // it is about; the first [Most]
+	Text    string   `json:"text"`  // the observation and the suggestion
+	Saves   int64    `json:"saves"` // nanoseconds of the run, at most; 0: unknown
+	Tasks   []int    `json:"tasks"` // tasks concerned; the first [Most]
+	Calls   []int    `json:"calls"` // calls concerned; the first [Most]
 	Numbers []Number `json:"numbers"`
-	Lines   []string `json:"lines"` // of the program, that most of these calls come from
+	Lines   []string `json:"lines"` // lines of the program with most of these calls
 }
 
-// Number is one that the advice rests on, written for people.
+// Number is a number that supports the advice, formatted as text.
 type Number struct {
 	Label string `json:"label"`
 	Value string `json:"value"`
@@ -42,17 +43,17 @@ const (
 	Nothing    = "nothing"
 )
 
-// When rules speak.
+// Thresholds of rules.
 const (
-	Most = 1000 // tasks and calls that an advice points at
+	Most = 1000 // largest number of tasks and of calls in an advice
 
-	worthOfWork  = 100      // a rule speaks if it is about one part in so many of the time with work
-	worthOfRun   = 1000     // and in so many of the run
-	smallCopy    = 64 << 10 // bytes of a copy whose cost is mostly that of the call and the task
-	leastInGroup = 8        // small copies, or waits, that follow one another
+	worthOfWork  = 100      // divisor: a rule needs at least this part of the time with work
+	worthOfRun   = 1000     // divisor: and at least this part of the run
+	smallCopy    = 64 << 10 // bytes; smaller copies cost mostly the call and the task
+	leastInGroup = 8        // least number of consecutive small copies, or waits
 )
 
-// Of looks at a run. It returns something for every run, the most worthwhile first.
+// Of returns the advice for a run, the most worthwhile first. There is at least one for every run.
 func Of(run *timeline.Run) []Advice {
 	if run.Checked {
 		return []Advice{nothing(run, "No advice from a checked run",
@@ -76,7 +77,7 @@ func Of(run *timeline.Run) []Advice {
 	return all
 }
 
-// good is said of a run that needs nothing.
+// good returns the result for a run that needs no change.
 func good(run *timeline.Run) Advice {
 	if len(run.Tasks) == 0 {
 		return nothing(run, "Nothing to look at", "The program queued no work and copied nothing.")
@@ -87,7 +88,7 @@ func good(run *timeline.Run) Advice {
 			"None of them costs 1% or more of the busy time.")
 }
 
-// nothing is the result without advice, with what was looked at.
+// nothing returns a result without advice, with numbers of the run.
 func nothing(run *timeline.Run, title, text string) Advice {
 	copies, bytes := run.Copied()
 	return Advice{Rule: Nothing, Title: title, Text: text, Numbers: []Number{
@@ -95,21 +96,21 @@ func nothing(run *timeline.Run, title, text string) Advice {
 		{"bytes copied", size(bytes)}, {"length of the run", duration(run.Duration)}}}
 }
 
-// view is a run with what the rules look up in it.
+// view is a run with indexes for the rules.
 type view struct {
 	run     *timeline.Run
-	worth   int64         // nanoseconds from which on a rule speaks
-	threads map[int][]int // calls of each thread that is known, in order
-	tasks   []int         // by call, those it submitted
-	from    []int         // by call: where its tasks begin in tasks; one more for the end
+	worth   int64         // least nanoseconds for a rule to give advice
+	threads map[int][]int // calls of each known thread, in order
+	tasks   []int         // tasks of all calls, grouped by call
+	from    []int         // by call: index in tasks of its first one; one more for the end
 	traits  []traits      // by function
 }
 
-// traits are what a function is, by its name.
+// traits are properties of a function, derived from its name.
 type traits struct {
-	async  bool // it is meant to return before its work is done
-	waits  bool // it waits for work that was queued before
-	device bool // and for that of a whole device
+	async  bool // it should return before its work is done
+	waits  bool // it waits for work queued before
+	device bool // it waits for a whole device
 }
 
 func look(run *timeline.Run) *view {
@@ -143,7 +144,7 @@ func look(run *timeline.Run) *view {
 	return v
 }
 
-// working is how long there was work: from the first submission to the end of the last task.
+// working returns the time with work: from the first submission to the end of the last task.
 func working(run *timeline.Run) int64 {
 	if len(run.Tasks) == 0 {
 		return 0
@@ -158,10 +159,10 @@ func working(run *timeline.Run) int64 {
 // called reports whether there is a call with this index.
 func (v *view) called(index int) bool { return index >= 0 && index < len(v.run.Calls) }
 
-// tasksOf are the tasks that a call submitted.
+// tasksOf returns the tasks that a call submitted.
 func (v *view) tasksOf(call int) []int { return v.tasks[v.from[call]:v.from[call+1]] }
 
-// is reports what a call's function is.
+// is returns the traits of a call's function.
 func (v *view) is(c *timeline.Call) traits {
 	if c.Function < 0 || c.Function >= len(v.traits) {
 		return traits{}
@@ -169,7 +170,7 @@ func (v *view) is(c *timeline.Call) traits {
 	return v.traits[c.Function]
 }
 
-// ended is when a call returned, or when the run ended.
+// ended returns the time when a call returned, or when the run ended.
 func (v *view) ended(c *timeline.Call) int64 {
 	if c.End == timeline.None {
 		return v.run.Duration
@@ -177,7 +178,7 @@ func (v *view) ended(c *timeline.Call) int64 {
 	return c.End
 }
 
-// firstOf keeps as many as an advice points at, in order.
+// firstOf returns the first [Most] elements in ascending order, without duplicates.
 func firstOf(list []int) []int {
 	slices.Sort(list)
 	list = slices.Compact(list)

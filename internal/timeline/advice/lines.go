@@ -9,10 +9,10 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// mostLines is how many lines of the program an advice names.
+// mostLines is the largest number of lines of the program in an advice.
 const mostLines = 3
 
-// lines are those of the program that the calls of an advice come from, the most frequent first. A task counts for the
+// lines returns the lines of the program with the calls of an advice, the most frequent first. A task counts for the
 // call that submitted it.
 func lines(run *timeline.Run, a *Advice) (texts []string) {
 	calls := map[int]bool{}

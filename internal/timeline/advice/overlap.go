@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// oneStream speaks of copies in opposite directions that waited for one another only because they are in one stream,
+// oneStream advises on copies in opposite directions that waited for one another only because they are in one stream,
 // while the engine of the later one was idle, if overlapping them would save enough to notice.
 func oneStream(v *view) *Advice {
 	queues := map[int][]int{}
@@ -23,7 +23,8 @@ func oneStream(v *view) *Advice {
 	streams, pairs := 0, 0
 	for _, stream := range sortedKeys(queues) {
 		gained := int64(0)
-		previous, left := timeline.None, int64(0) // the copy before, and how much of its time nothing overlaps yet
+		previous, left := timeline.None, int64(0) // the previous copy, and the part of its time that nothing overlaps
+		// yet
 		for _, i := range queues[stream] {
 			t := &v.run.Tasks[i]
 			if t.Kind.Records() {
@@ -79,7 +80,7 @@ func engined(t *timeline.Task) bool {
 	return t.Direction == observe.HostToDevice || t.Direction == observe.DeviceToHost
 }
 
-// busy is when each engine was.
+// busy returns the times when each engine was busy.
 func (v *view) busy() map[engine]spans {
 	all := map[engine]spans{}
 	for i := range v.run.Tasks {
@@ -94,7 +95,7 @@ func (v *view) busy() map[engine]spans {
 	return all
 }
 
-// span is a time from start to end. spans are some that do not touch, in order, once they are joined.
+// span is a time from start to end. spans, once joined, are sorted and disjoint.
 type span struct{ start, end int64 }
 
 type spans []span
@@ -112,7 +113,7 @@ func (list spans) join() spans {
 	return joined
 }
 
-// within is how much of the time from start to end is in the spans.
+// within returns the part of the time from start to end that is in the spans.
 func (list spans) within(start, end int64) (sum int64) {
 	i, _ := slices.BinarySearchFunc(list, start, func(s span, start int64) int { return cmp.Compare(s.end, start) })
 	for ; i < len(list) && list[i].start < end; i++ {
@@ -130,7 +131,7 @@ func sortedKeys[V any](m map[int]V) []int {
 	return keys
 }
 
-// times is for example "3 times", at the begin of a sentence.
+// times returns for example "3 times", or "Once" for the beginning of a sentence.
 func times(n int) string {
 	if n == 1 {
 		return "Once"

@@ -6,7 +6,7 @@ import (
 	"ropeway/internal/observe"
 )
 
-// pageable speaks of asynchronous calls that made their copy themselves because the host memory is pageable, if a
+// pageable advises on asynchronous calls that made their copy themselves because the host memory is pageable, if a
 // thread was blocked in them long enough to notice.
 func pageable(v *view) *Advice {
 	var a Advice
@@ -62,8 +62,8 @@ func pageable(v *view) *Advice {
 	return &a
 }
 
-// pinned is the bandwidth that copies of pinned memory reached in these directions, by those that are not small; 0 if
-// there are none.
+// pinned returns the bandwidth of copies of pinned memory in these directions, without small ones; 0 if there are
+// none.
 func (v *view) pinned(directions map[observe.Direction]bool) float64 {
 	var bytes uint64
 	var running int64

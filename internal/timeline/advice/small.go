@@ -7,12 +7,11 @@ import (
 	"ropeway/internal/observe"
 )
 
-// small speaks of copies of 64 KiB or less, eight or more in a row from one thread to one stream in one direction, that
-// could be one batch, if the calls that this saves took long enough to notice. What a call took besides waiting for
-// work counts.
+// small advises on copies of 64 KiB or less, eight or more in a row from one thread to one stream in one direction,
+// that could be one batch, if the saved calls took long enough to notice, not counting their waits for work.
 func small(v *view) *Advice {
 	s := smallCopies{view: v}
-	saves := int64(0) // of one thread: they call at the same time
+	saves := int64(0) // the largest of one thread: threads call at the same time
 	for _, thread := range sortedKeys(v.threads) {
 		s.saves = 0
 		for _, i := range v.threads[thread] {
@@ -51,8 +50,8 @@ type smallCopies struct {
 	*view
 	key   smallKey
 	group []int // calls
-	spent int64 // besides waiting, in the calls of the group
-	most  int64 // in one of them
+	spent int64 // time of the calls of the group, without waits
+	most  int64 // of one of these calls
 
 	groups, async int
 	tasks, calls  []int
@@ -62,17 +61,17 @@ type smallCopies struct {
 	saves         int64 // of the current thread
 }
 
-// smallKey is what the copies of a group have in common.
+// smallKey has the common properties of the copies of a group.
 type smallKey struct {
 	function, stream int
 	direction        observe.Direction
 }
 
-// call takes the next one of a thread.
+// call processes the next call of a thread.
 func (s *smallCopies) call(i int) {
 	c := &s.run.Calls[i]
 	if len(s.tasksOf(i)) == 0 && c.Blocked == 0 && !s.is(c).waits {
-		return // it asks something, and is no reason to copy at once
+		return // a query, which does not require copying at once
 	}
 	key, fits := s.fits(i)
 	if !fits || key != s.key {
@@ -87,8 +86,8 @@ func (s *smallCopies) call(i int) {
 	s.most = max(s.most, spent)
 }
 
-// fits reports whether a call made one small copy and nothing else. An asynchronous one that waited is one of pageable
-// memory.
+// fits reports whether a call made one small copy and nothing else. An asynchronous call that waited copied pageable
+// memory and does not fit.
 func (s *smallCopies) fits(i int) (smallKey, bool) {
 	c := &s.run.Calls[i]
 	tasks := s.tasksOf(i)
@@ -100,7 +99,7 @@ func (s *smallCopies) fits(i int) (smallKey, bool) {
 	return smallKey{c.Function, t.Stream, t.Direction}, t.Kind == observe.Copy && hostSide && t.Bytes <= smallCopy
 }
 
-// endGroup counts the group if it is long enough, and begins a new one.
+// endGroup counts the group if it is long enough, and starts a new one.
 func (s *smallCopies) endGroup() {
 	if len(s.group) >= leastInGroup {
 		s.groups++

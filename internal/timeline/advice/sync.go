@@ -10,8 +10,8 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// eachCopy speaks of a thread that waits after every copy, eight times in a row or more: the host does nothing while a
-// copy runs, and no copy runs while the host does something. It speaks if overlapping the two would save enough to
+// eachCopy advises on a thread that waits after every copy, eight times in a row or more: the host is idle while a
+// copy runs, and no copy runs while the host works. It gives advice if overlapping the two would save enough to
 // notice.
 func eachCopy(v *view) *Advice {
 	var a Advice
@@ -54,14 +54,14 @@ type waits struct {
 	queued                   int // tasks since the last wait, without records of events
 	copied                   int // the last copy among them
 	chain, chainTasks        []int
-	last                     int64 // when the last wait had returned and its copy was over
+	last                     int64 // time when the last wait had returned and its copy was over
 	chainBlocked, chainHosts int64
 
 	calls, tasks            []int
 	blocked, between, saves int64
 }
 
-// call takes the next one of the thread.
+// call processes the next call of the thread.
 func (w *waits) call(i int) {
 	c := &w.run.Calls[i]
 	now := timeline.None // a copy that the call made and waited for
@@ -87,7 +87,7 @@ func (w *waits) call(i int) {
 	over := w.ended(c)
 	if w.queued != 1 || w.copied == timeline.None || c.Blocked == 0 {
 		w.endChain()
-	} else if end := w.run.Tasks[w.copied].End; end > over { // it waited for an older one: two buffers take turns
+	} else if end := w.run.Tasks[w.copied].End; end > over { // it waited for an older copy: double buffering
 		w.endChain()
 		over = end
 	} else {
@@ -100,8 +100,8 @@ func (w *waits) call(i int) {
 	w.queued, w.copied, w.last = 0, timeline.None, over
 }
 
-// endChain counts the chain if it is long enough, and begins a new one. With the copies running asynchronously the
-// chain takes as long as the longer of both.
+// endChain counts the chain if it is long enough, and starts a new one. With asynchronous copies the chain would take
+// the longer of its two times.
 func (w *waits) endChain() {
 	if len(w.chain) >= leastInGroup {
 		w.calls, w.tasks = append(w.calls, w.chain...), append(w.tasks, w.chainTasks...)
@@ -111,14 +111,14 @@ func (w *waits) endChain() {
 	w.chain, w.chainTasks, w.chainBlocked, w.chainHosts = nil, nil, 0, 0
 }
 
-// deviceSync speaks of waits for a whole device by a thread that had queued work, where they went on after that work
-// was done, for that of other threads, if a thread lost enough to notice so.
+// deviceSync advises on waits for a whole device by a thread whose own work was done before the work of other
+// threads, if a thread lost enough time to notice.
 func deviceSync(v *view) *Advice {
 	var a Advice
 	var blocked, excess int64
 	ends := v.ends()
 	for _, thread := range sortedKeys(v.threads) {
-		// when the thread's work since its last wait for the device was done
+		// end of the thread's work since its last wait for the device
 		own, lost := int64(timeline.None), int64(0)
 		for _, i := range v.threads[thread] {
 			c := &v.run.Calls[i]
@@ -153,13 +153,13 @@ func deviceSync(v *view) *Advice {
 	return &a
 }
 
-// ending is when a task ended, and which thread had submitted it.
+// ending is the end of a task, with the thread that had submitted it.
 type ending struct {
 	at     int64
 	thread int
 }
 
-// ends are in order.
+// ends are sorted by time.
 type ends []ending
 
 func (v *view) ends() ends {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// duration writes nanoseconds in the largest unit that keeps them at least 1, with three digits.
+// duration formats nanoseconds with three digits, in the largest unit in which they are at least 1.
 func duration(ns int64) string {
 	for _, unit := range []struct {
 		name string
@@ -19,7 +19,7 @@ func duration(ns int64) string {
 	return fmt.Sprintf("%d ns", ns)
 }
 
-// size writes bytes in the largest unit that keeps them at least 1, with three digits.
+// size formats bytes with three digits, in the largest unit in which they are at least 1.
 func size(bytes uint64) string {
 	v, unit := float64(bytes), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
@@ -31,10 +31,10 @@ func size(bytes uint64) string {
 	return threeDigits(v) + " " + unit
 }
 
-// speed writes bytes a nanosecond, which are gigabytes a second.
+// speed formats bytes per nanosecond, which are gigabytes per second.
 func speed(v float64) string { return threeDigits(v) + " GB/s" }
 
-// share writes a part of a whole, as "31%".
+// share formats a part of a whole as a percentage, such as "31%".
 func share(part, whole int64) string {
 	if whole <= 0 {
 		return "0%"
@@ -46,7 +46,7 @@ func share(part, whole int64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64) + "%"
 }
 
-// threeDigits writes a number with as many decimals as make three digits, and none that are 0.
+// threeDigits formats a number with three significant digits, without trailing zeros.
 func threeDigits(v float64) string {
 	decimals := 2
 	switch {

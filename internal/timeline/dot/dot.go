@@ -24,8 +24,8 @@ func WriteFile(name string, run *timeline.Run) error {
 	return err
 }
 
-// Write writes the models of a run: a cluster for each, in it one for each stream. Edges are the order in a stream,
-// and, dashed, what waits for a record.
+// Write writes the models of a run: a cluster for each, in it one for each stream. Edges show the order in a stream
+// and, dashed, waits for records.
 func Write(out io.Writer, run *timeline.Run) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintln(w, "digraph models {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];")
@@ -71,7 +71,7 @@ func model(w io.Writer, run *timeline.Run, i int) {
 	fmt.Fprintln(w, "  }")
 }
 
-// Title names a model, with how many tasks it has.
+// Title returns the title of a model, with the number of its tasks.
 func Title(m *timeline.Model) string {
 	if len(m.Nodes) < m.Tasks {
 		return fmt.Sprintf("model %d: the first %d of %d tasks", m.ID, len(m.Nodes), m.Tasks)
@@ -79,7 +79,7 @@ func Title(m *timeline.Model) string {
 	return fmt.Sprintf("model %d: %d tasks", m.ID, m.Tasks)
 }
 
-// Label is what a node does.
+// Label returns a description of a node.
 func Label(n *timeline.Node) string {
 	text := n.Name()
 	if n.Bytes > 0 {
@@ -88,7 +88,7 @@ func Label(n *timeline.Node) string {
 	return text
 }
 
-// quoted is a text in the form of the language.
+// quoted returns a text as a DOT string.
 func quoted(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`
 }

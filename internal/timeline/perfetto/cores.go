@@ -9,7 +9,7 @@ import (
 // core is a core of a device.
 type core struct{ device, number int }
 
-// cores writes what cores did, on a track for each, below those of the engines.
+// cores writes the work of cores, on a track for each core, below the tracks of the engines.
 func (t *trace) cores() {
 	tracks := map[core]*group{}
 	for _, w := range t.run.Cores {

@@ -9,13 +9,14 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// bins is how many steps the counter of a bandwidth has at most.
+// bins is the largest number of steps of a bandwidth counter.
 const bins = 2000
 
-// bandwidth writes, for each device and direction, how many bytes moved in each step of the run. The bytes of a copy
-// are spread evenly over its time.
+// bandwidth writes, for each device and direction, the number of bytes moved in each step of the run. The bytes of a
+// copy are spread evenly over its time.
 func (t *trace) bandwidth() {
-	duration := min(t.run.Duration, 1<<62) // of damaged recordings it may be any; no sum below overflows so
+	duration := min(t.run.Duration, 1<<62) // damaged recordings may have any value; this keeps the sums below from
+	// overflowing
 	step := max(1, duration/bins+1)
 	moved := map[engine][]float64{}
 	var order []engine
@@ -57,7 +58,7 @@ func (t *trace) bandwidth() {
 	}
 }
 
-// spread adds an amount to the steps that a time from start to end touches.
+// spread distributes an amount over the steps that the time from start to end overlaps.
 func spread(steps []float64, step, start, end int64, amount float64) {
 	for at := start; at < end; {
 		i := at / step
@@ -67,7 +68,7 @@ func spread(steps []float64, step, start, end int64, amount float64) {
 	}
 }
 
-// depth writes, for each stream, how many tasks it had that were submitted and not over.
+// depth writes, for each stream, the number of submitted tasks that are not over.
 func (t *trace) depth() {
 	type change struct {
 		at int64
@@ -98,7 +99,7 @@ func (t *trace) depth() {
 	}
 }
 
-// decimal writes a number with three decimals at most.
+// decimal formats a number with at most three decimals.
 func decimal(value float64) string {
 	text := strconv.FormatFloat(value, 'f', 3, 64)
 	for text[len(text)-1] == '0' {

@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// event is one of the trace, in the making. Its methods add fields; write ends it.
+// event builds an event of the trace. Its methods add fields; write ends it.
 type event struct {
 	out  *bufio.Writer
 	buf  []byte
 	some bool // an event was written
 }
 
-// quoted is text as JSON.
+// quoted returns text as JSON.
 func quoted(text string) string {
 	b, _ := json.Marshal(text) // strings always are JSON
 	return string(b)
@@ -34,14 +34,14 @@ func (e *event) start(phase byte, name, category string, at track) *event {
 	return e
 }
 
-// number adds a field; key is JSON with what stands before and after the name.
+// number adds a field; key is the JSON text of the name with the punctuation around it.
 func (e *event) number(key string, value int64) *event {
 	e.buf = append(e.buf, key...)
 	e.buf = strconv.AppendInt(e.buf, value, 10)
 	return e
 }
 
-// text adds a field whose value is JSON already.
+// text adds a field whose value is JSON.
 func (e *event) text(key, value string) *event {
 	e.buf = append(e.buf, key...)
 	e.buf = append(e.buf, value...)
@@ -57,7 +57,7 @@ func (e *event) micros(key string, nanoseconds int64) *event {
 	return e
 }
 
-// write ends the event; tail closes what is open besides it.
+// write ends the event; tail closes open brackets before that.
 func (e *event) write(tail string) {
 	if e.some {
 		e.out.WriteString(",\n") //nolint:errcheck // Flush returns the first error

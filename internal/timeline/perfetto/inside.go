@@ -10,8 +10,8 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// inside writes what ran in a task that executes a model: slices inside its own, on its track. What runs beside them,
-// because the model has several streams, is on tracks next to it.
+// inside writes the parts of a task that executes a model as slices inside the task's slice, on its track. Parts that
+// overlap, because the model has several streams, are on tracks next to it.
 func (t *trace) inside(i int, g *group, of spot) {
 	parts := t.run.PartsOf(i)
 	if len(parts) == 0 {
@@ -22,8 +22,8 @@ func (t *trace) inside(i int, g *group, of spot) {
 		beside = &group{pid: g.pid, name: g.name + ": inside models", rank: g.rank, nests: true}
 		t.beside[g] = beside
 	}
-	var open []int64 // ends of the slices that are not over on the task's own track
-	last := of.start // end of the last one there
+	var open []int64 // ends of the open slices on the task's own track
+	last := of.start // end of the last slice there
 	for j := range parts {
 		p := &parts[j]
 		if p.Model < 0 || p.Model >= len(t.run.Models) {
@@ -32,7 +32,7 @@ func (t *trace) inside(i int, g *group, of spot) {
 		m := &t.run.Models[p.Model]
 		nodes := t.piecesOf(p.Model).In(p.First, p.Count)
 		if len(nodes) == 0 {
-			continue // of tasks that are not recorded
+			continue // its tasks are not recorded
 		}
 		start := min(max(p.Start, of.start), of.end-1)
 		if start == last-1 && last < of.end { // the shortest slice takes a nanosecond
@@ -62,7 +62,7 @@ func (t *trace) inside(i int, g *group, of spot) {
 	}
 }
 
-// sort is the category of tasks of a kind, beside the one that says where they are.
+// sort returns an additional category for tasks of a kind.
 func sort(k observe.Kind) string {
 	switch {
 	case k.Copies():
@@ -73,7 +73,7 @@ func sort(k observe.Kind) string {
 	return "," + k.String()
 }
 
-// sorts is the category that tasks of a model have in common, "" if they have none.
+// sorts returns the common category of tasks of a model, "" if they have none.
 func sorts(m *timeline.Model, nodes []int) string {
 	for _, i := range nodes {
 		if sort(m.Nodes[i].Kind) != sort(m.Nodes[nodes[0]].Kind) {
@@ -83,13 +83,13 @@ func sorts(m *timeline.Model, nodes []int) string {
 	return sort(m.Nodes[nodes[0]].Kind)
 }
 
-// copied is copies of one direction.
+// copied has the number and the bytes of copies in one direction.
 type copied struct {
 	tasks int
 	bytes uint64
 }
 
-// copiesIn is the copies of a part.
+// copiesIn returns the copies of a part by direction.
 func (t *trace) copiesIn(p *timeline.Part) iter.Seq2[observe.Direction, copied] {
 	var by [observe.Both + 1]copied
 	if p.Model >= 0 && p.Model < len(t.run.Models) {
@@ -124,7 +124,7 @@ func (t *trace) insideEngines(p *timeline.Part) {
 	}
 }
 
-// piecesOf is the tasks of a model by piece.
+// piecesOf returns the tasks of a model by piece.
 func (t *trace) piecesOf(model int) *timeline.Pieces {
 	p := t.pieces[model]
 	if p == nil {
@@ -134,7 +134,7 @@ func (t *trace) piecesOf(model int) *timeline.Pieces {
 	return p
 }
 
-// places is which tasks of a model it is, in short.
+// places returns a short text with the indexes of tasks of a model.
 func places(nodes []int) string {
 	low, high := slices.Min(nodes), slices.Max(nodes)
 	switch {
@@ -146,7 +146,7 @@ func places(nodes []int) string {
 	return fmt.Sprintf("%d of %d to %d", len(nodes), low, high)
 }
 
-// streamsOf is the streams that tasks were captured from.
+// streamsOf returns the streams that tasks were captured from.
 func (t *trace) streamsOf(m *timeline.Model, nodes []int) string {
 	var list []int
 	for _, i := range nodes {

@@ -1,13 +1,13 @@
 // Package perfetto writes a run as a trace that ui.perfetto.dev and chrome://tracing open: the JSON of Chrome's trace
 // events.
 //
-// Threads, streams, copy engines and cores are tracks. A device is shown as a process of its own, whose threads are its
-// streams and engines. An arrow goes from each call to the tasks that it submitted, and from the record of an event to
-// each wait for it. Ranges that the program has named are on a track beside their thread's. Counters show the bandwidth
+// Threads, streams, copy engines and cores are tracks. A device is shown as a separate process, whose threads are its
+// streams and engines. An arrow goes from each call to the tasks that it submitted, and from the record of an event
+// to each wait for it. Named ranges of the program are on a track beside their thread's. Counters show the bandwidth
 // of each direction and the depth of each stream's queue.
 //
-// What readers of the format ask for, and is kept here:
-//   - slices of a track nest or follow one another, so what overlaps goes to further tracks of the same name;
+// Requirements of readers of the format:
+//   - slices of a track nest or follow one another, so overlapping slices are put on further tracks of the same name;
 //   - numbers of threads are unique in the whole trace, and those of streams and engines are none of a real thread;
 //   - the end of an arrow belongs to the slice of its track at that time, so it is in it and not at its edge;
 //   - an arrow's end is not before its begin.
@@ -23,7 +23,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// Write writes the trace of a run. It is written as it is made, so it needs little memory besides the run.
+// Write writes the trace of a run. It streams the output, so it needs little memory besides the run.
 func Write(w io.Writer, run *timeline.Run) error {
 	out := bufio.NewWriterSize(w, 1<<20)
 	t := newTrace(out, run)
@@ -37,7 +37,7 @@ func Write(w io.Writer, run *timeline.Run) error {
 	t.bandwidth()
 	t.depth()
 	t.end()
-	return out.Flush() // the writer keeps its first error
+	return out.Flush() // the writer returns its first error
 }
 
 // WriteFile writes the trace to a file, compressed if its name ends in .gz.
@@ -54,7 +54,7 @@ func WriteFile(path string, run *timeline.Run) (err error) {
 	if !strings.HasSuffix(path, ".gz") {
 		return Write(file, run)
 	}
-	// a long run is gigabytes, and they shrink to a tenth even so
+	// the trace of a long run has gigabytes, and BestSpeed still reduces it to a tenth
 	packed, err := gzip.NewWriterLevel(file, gzip.BestSpeed)
 	if err != nil {
 		return err

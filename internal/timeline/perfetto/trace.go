@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// trace is one in the making.
+// trace is the state of writing a trace.
 type trace struct {
 	run *timeline.Run
 	event
@@ -19,20 +19,20 @@ type trace struct {
 
 	processes, devices []int // numbers, by index
 	threads, streams   []*group
-	unknown            *group // calls of Go programs, whose thread is not known
+	unknown            *group // calls of Go programs, whose thread is unknown
 	engines            map[engine]*group
 
 	functions []string // names, as JSON
 	sites     []string // lines, as JSON
-	sliceAt   []spot   // by task: its slice, where it has one
+	sliceAt   []spot   // by task: its slice, if any
 	callAt    []spot   // by call: its slice
 	arrows    int64
 
 	pieces map[int]*timeline.Pieces // by model: its tasks
-	beside map[*group]*group        // by stream: what runs beside what is inside a task
+	beside map[*group]*group        // by stream: tracks for parts that overlap others in a task
 }
 
-// spot is a slice that arrows can go to.
+// spot is a slice that arrows can point to.
 type spot struct {
 	at         track
 	start, end int64
@@ -60,7 +60,7 @@ func (t *trace) begin() {
 
 func (t *trace) end() { t.out.WriteString("\n]}\n") } //nolint:errcheck
 
-// name and sort write what the format calls metadata.
+// name and sort write metadata events.
 func (t *trace) name(what string, at track, name string) {
 	t.start('M', quoted(what), "", at).text(`,"args":{"name":`, quoted(name)).write("}")
 }
@@ -69,12 +69,12 @@ func (t *trace) sort(what string, at track, rank int) {
 	t.start('M', quoted(what), "", at).number(`,"args":{"sort_index":`, int64(rank)).write("}")
 }
 
-// slice begins one; its arguments follow.
+// slice starts a slice event; its arguments follow.
 func (t *trace) slice(name, category string, s spot) *event {
 	return t.start('X', name, category, s.at).micros(`,"ts":`, s.start).micros(`,"dur":`, s.end-s.start)
 }
 
-// until is when something ended; what had not ended lasts until the run's end.
+// until returns end, or the end of the run if end is None.
 func (t *trace) until(start, end int64) int64 {
 	if end == timeline.None {
 		return max(t.run.Duration, start)
@@ -112,7 +112,7 @@ func (t *trace) calls() {
 	}
 }
 
-// ranges are slices on a track beside that of their thread's calls; moments are instants there.
+// ranges writes ranges as slices on a track beside that of their thread's calls, and moments as instants there.
 func (t *trace) ranges() {
 	tracks := map[int]*group{}
 	for i := range t.run.Ranges {
@@ -138,8 +138,8 @@ func (t *trace) ranges() {
 	}
 }
 
-// tasks writes every task that has begun: on its stream's track, and on its engine's. Copies in models are on those of
-// their engines.
+// tasks writes every task that has begun, on the tracks of its stream and of its engine. Copies in models are on the
+// tracks of their engines.
 func (t *trace) tasks() {
 	type entry struct {
 		start int64
@@ -173,7 +173,7 @@ func (t *trace) tasks() {
 	}
 }
 
-// task writes a task on a track. Arrows go to its main one.
+// task writes a task on a track. Arrows point to the slice on its main track.
 func (t *trace) task(i int, g *group, main bool) {
 	task := &t.run.Tasks[i]
 	s := t.place(g, task.Start, t.until(task.Start, task.End))
@@ -232,8 +232,8 @@ func (t *trace) edges() {
 	}
 }
 
-// arrow goes from one slice, where it leaves at a time, to another, which may have begun before that: a wait does.
-// Where the second was over by then there is nothing that an arrow could show.
+// arrow writes an arrow from one slice, at time leaves, to another, which may have begun earlier, as waits do. It
+// writes nothing if the second slice was over by then.
 func (t *trace) arrow(kind string, from spot, leaves int64, to spot) {
 	if from.at == (track{}) || to.at == (track{}) {
 		return
@@ -248,8 +248,8 @@ func (t *trace) arrow(kind string, from spot, leaves int64, to spot) {
 	t.start('f', kind, kind, to.at).number(`,"id":`, t.arrows).micros(`,"ts":`, arrives).text(`,"bp":`, `"e"`).write("")
 }
 
-// inside is the time in the slice that is nearest to another. Readers give a time at its edge to the slice before, or
-// after.
+// inside returns the time in the interior of the slice that is nearest to time. Readers assign a time at an edge to
+// the previous or next slice.
 func (s spot) inside(time int64) int64 {
 	if s.end-s.start < 2 {
 		return s.start
@@ -257,7 +257,7 @@ func (s spot) inside(time int64) int64 {
 	return min(max(time, s.start+1), s.end-1)
 }
 
-// findings are instants, on the track of the thread that did it where one is known.
+// findings writes findings as instants, on the track of the thread concerned if it is known.
 func (t *trace) findings() {
 	for i := range t.run.Findings {
 		f := &t.run.Findings[i]

@@ -9,26 +9,26 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// track is where slices go: what the format calls a thread.
+// track is a line of slices, called a thread in the format.
 type track struct{ pid, tid int }
 
-// group is a track and those beside it that take what overlaps.
+// group is a track, with further ones beside it for overlapping slices.
 type group struct {
 	pid   int
 	name  string
 	nests bool // slices may be inside others, as calls are
 	first int  // number of its first track, or 0 to choose one
-	rank  int  // where it is shown in its process
+	rank  int  // its position in its process
 	rows  []row
 }
 
 type row struct {
 	tid  int
-	open []int64 // ends of the slices that are not over, the innermost last
+	open []int64 // ends of the open slices, the innermost last
 	last int64   // end of the last slice
 }
 
-// numbers gives out numbers of processes and threads that are unique.
+// numbers allocates unique numbers of processes and threads.
 type numbers struct {
 	used map[int]bool
 	next int
@@ -41,7 +41,7 @@ func (n *numbers) take() int {
 	return n.next
 }
 
-// claim takes a given number, or another one if it is taken.
+// claim allocates the wanted number, or another one if it is in use.
 func (n *numbers) claim(wanted int) int {
 	if wanted <= 0 || n.used[wanted] {
 		return n.take()
@@ -50,8 +50,8 @@ func (n *numbers) claim(wanted int) int {
 	return wanted
 }
 
-// place finds a track for a slice. Slices come in the order of their starts. The shortest slice takes a nanosecond, so
-// one that follows something shorter is moved by that much.
+// place assigns a slice to a track. Slices must be passed in the order of their starts. Every slice takes at least a
+// nanosecond, so one that follows a shorter slice is moved by that much.
 func (t *trace) place(g *group, start, end int64) spot {
 	for i := range g.rows {
 		l := &g.rows[i]
@@ -145,7 +145,7 @@ func (t *trace) layTracks() {
 	t.engines = map[engine]*group{}
 }
 
-// serverOf is the server of a pod that a process was on; nil if there is none.
+// serverOf returns the number of a process's server in its pod; nil if there is none.
 func serverOf(run *timeline.Run, process int) *int {
 	if process < 0 || process >= len(run.Processes) {
 		return nil
@@ -156,7 +156,7 @@ func serverOf(run *timeline.Run, process int) *int {
 func (t *trace) process(index int) int { return at(t.processes, index) }
 func (t *trace) device(index int) int  { return at(t.devices, index) }
 
-// at is an element, or 0 if there is none: damaged recordings have such.
+// at returns an element, or 0 if index is out of range, as in damaged recordings.
 func at(list []int, index int) int {
 	if index < 0 || index >= len(list) {
 		return 0
@@ -164,7 +164,7 @@ func at(list []int, index int) int {
 	return list[index]
 }
 
-// engine is the group of a copy engine.
+// engine returns the group of a copy engine.
 func (t *trace) engine(of engine) *group {
 	if t.engines[of] == nil {
 		t.engines[of] = &group{pid: t.device(of.device), name: "engine, " + of.direction.String(),
@@ -188,7 +188,7 @@ func streamName(s timeline.Stream) string {
 	return name
 }
 
-// command is a process in a few words.
+// command returns a short name of a process.
 func command(words []string) string {
 	if len(words) == 0 {
 		return "process"

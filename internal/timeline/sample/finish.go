@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// Find reports something about tasks, as the checker would at the end of the last of them.
+// Find adds a finding about tasks, as the checker would report it at the end of the last of them.
 func (b *Builder) Find(rule, severity, text string, thread int, tasks ...int) {
 	f := timeline.Finding{Rule: rule, Severity: severity, Text: text, Tasks: tasks, Thread: thread, Report: severity +
 		": " + rule + ": " + text + "\n"}
@@ -18,8 +18,8 @@ func (b *Builder) Find(rule, severity, text string, thread int, tasks ...int) {
 	b.run.Checked = true
 }
 
-// Run ends the run and returns it. Calls and tasks are in the order of their times then, so indexes that the builder
-// gave may not hold any longer if there were several threads.
+// Run ends the run and returns it. It sorts calls and tasks by time, so indexes that the builder returned may be
+// invalid if there were several threads.
 func (b *Builder) Run() *timeline.Run {
 	r := &b.run
 	for _, now := range b.now {

@@ -1,5 +1,5 @@
-// Package sample makes up runs: a small model of a host and a device gives every call and task its time.
-// Tests and the report's page are tried on them.
+// Package sample generates runs for tests and for the report's page: a small model of a host and a device gives every
+// call and task its time.
 package sample
 
 import (
@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// What the model's machine does, in nanoseconds and bytes a nanosecond. Pageable memory is staged by the caller.
+// Times and speeds of the model, in nanoseconds and bytes per nanosecond. Pageable memory is staged by the caller.
 const (
 	submitTime    = 400
 	returnTime    = 300 // from the end of work to the return of the call that waits for it
@@ -21,15 +21,15 @@ const (
 	deviceSpeed   = 400.0
 )
 
-// Builder makes a run, call by call. Calls of different threads may be made in any order; those of one thread are in
+// Builder builds a run, call by call. Calls of different threads may be made in any order; those of one thread are in
 // order.
 type Builder struct {
 	run       timeline.Run
 	functions map[string]int
 	now       []int64          // by thread: when its last call returned
 	last      []int64          // by stream: when its last task ends
-	waits     []int64          // by stream: the end of the records that its next task has to wait for
-	engines   map[engine]int64 // when they are free
+	waits     []int64          // by stream: the end of the records that its next task must wait for
+	engines   map[engine]int64 // times when they become free
 	end       int64
 }
 
@@ -38,7 +38,7 @@ type engine struct {
 	direction observe.Direction
 }
 
-// New is a run of one process with one device.
+// New returns a builder of a run of one process with one device.
 func New() *Builder {
 	b := &Builder{functions: map[string]int{}, engines: map[engine]int64{}}
 	b.run = timeline.Run{
@@ -72,10 +72,10 @@ func (b *Builder) Stream(device int) int {
 	return n
 }
 
-// Work lets a thread do something else for a while.
+// Work makes a thread do other work for a while.
 func (b *Builder) Work(thread int, nanoseconds int64) { b.now[thread] += nanoseconds }
 
-// Now is when the thread's last call returned.
+// Now returns the time when the thread's last call returned.
 func (b *Builder) Now(thread int) int64 { return b.now[thread] }
 
 // Copy queues a copy. With pageable memory the call waits for the stream and makes the copy itself.
@@ -106,7 +106,7 @@ func (b *Builder) Record(thread, stream int) int {
 	return b.Submit("aclrtRecordEvent", thread, stream, timeline.Task{Kind: observe.Record})
 }
 
-// Wait lets a stream wait for a record.
+// Wait makes a stream wait for a record.
 func (b *Builder) Wait(thread, stream, record int) int {
 	b.waits[stream] = max(b.waits[stream], b.run.Tasks[record].End)
 	n := b.Submit("aclrtStreamWaitEvent", thread, stream, timeline.Task{Kind: observe.Wait})
@@ -114,7 +114,7 @@ func (b *Builder) Wait(thread, stream, record int) int {
 	return n
 }
 
-// Submit queues a task: what it is comes from t, where and when from the model.
+// Submit queues a task: t has its properties, and the model determines its times.
 func (b *Builder) Submit(function string, thread, stream int, t timeline.Task) int {
 	call := b.call(function, thread, stream)
 	t.Stream, t.Device, t.Thread, t.Call = stream, b.run.Streams[stream].Device, thread, call
@@ -131,7 +131,7 @@ func (b *Builder) Submit(function string, thread, stream int, t timeline.Task) i
 	return b.task(t)
 }
 
-// CopyNow makes a synchronous copy, which is in no stream.
+// CopyNow makes a synchronous copy, which has no stream.
 func (b *Builder) CopyNow(thread, device int, direction observe.Direction, memory observe.Memory, bytes uint64) int {
 	call := b.call("aclrtMemcpy", thread, timeline.None)
 	t := timeline.Task{Kind: observe.Copy, Direction: direction, Memory: memory, Bytes: bytes,
@@ -157,7 +157,7 @@ func (b *Builder) SyncEvent(thread, record int) int {
 	return call
 }
 
-// awaits lets a call wait for the last of some tasks.
+// awaits makes a call wait for the last of some tasks.
 func (b *Builder) awaits(call int, of func(*timeline.Task) bool) {
 	c := &b.run.Calls[call]
 	for i := range b.run.Tasks {
@@ -182,7 +182,7 @@ func (b *Builder) SyncDevice(thread, device int) int {
 	return call
 }
 
-// Call makes a call that queues nothing and takes some time.
+// Call adds a call that queues nothing and takes some time.
 func (b *Builder) Call(function string, thread int, nanoseconds int64) int {
 	call := b.call(function, thread, timeline.None)
 	b.now[thread] += nanoseconds
@@ -190,7 +190,7 @@ func (b *Builder) Call(function string, thread int, nanoseconds int64) int {
 	return call
 }
 
-// call begins one.
+// call begins a call.
 func (b *Builder) call(function string, thread, stream int) int {
 	f, known := b.functions[function]
 	if !known {
@@ -212,7 +212,7 @@ func (b *Builder) finish(call int, end int64) {
 	b.now[c.Thread] = c.End
 }
 
-// place gives a task its time, from earliest on and when its engine is free.
+// place sets the times of a task: it starts at earliest, or later when its engine is free.
 func (b *Builder) place(t *timeline.Task, earliest int64) {
 	length := int64(eventTime)
 	switch {

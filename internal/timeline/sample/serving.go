@@ -7,9 +7,9 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// Serving is a run of about n tasks that has something of everything: three threads, each with a stream for uploads and
-// one for downloads, events between them, batches, fills, functions, some pageable copies and a few failures. The same
-// n and seed give the same run.
+// Serving returns a run of about n tasks of all kinds: three threads, each with a stream for uploads and one for
+// downloads, events between them, batches, fills, functions, some pageable copies and a few failures. The same n and
+// seed give the same run.
 func Serving(n int, seed uint64) *timeline.Run {
 	const workers = 3
 	b, random := New(), rand.New(rand.NewPCG(seed, 1))
@@ -26,7 +26,7 @@ func Serving(n int, seed uint64) *timeline.Run {
 	size := func() uint64 { return uint64(256) << random.IntN(14) }
 	for len(b.run.Tasks) < n {
 		i := 0
-		for j := range workers { // the one that is late goes on
+		for j := range workers { // the thread that is furthest behind continues
 			if b.now[j] < b.now[i] {
 				i = j
 			}
@@ -69,7 +69,7 @@ func Serving(n int, seed uint64) *timeline.Run {
 	return b.Run()
 }
 
-// Findings adds some of the checker to a run that has at least two tasks.
+// Findings adds some findings of the checker to a run with at least two tasks.
 func Findings(run *timeline.Run) {
 	run.Checked = true
 	add := func(rule, text, remedy string, tasks ...int) {

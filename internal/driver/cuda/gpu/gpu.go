@@ -148,7 +148,7 @@ func (c *GPU) Event(kind libcuda.EventKind) (uintptr, libcuda.Result) {
 	return take(&c.events[kind], &c.made.events, func() (uintptr, libcuda.Result) { return c.lib.EventCreate(kind) })
 }
 
-// take returns one of what is not in use, or makes one.
+// take returns a free one, or creates one.
 func take(free, made *[]uintptr, create func() (uintptr, libcuda.Result)) (uintptr, libcuda.Result) {
 	if n := len(*free); n > 0 {
 		x := (*free)[n-1]

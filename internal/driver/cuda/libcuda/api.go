@@ -148,7 +148,7 @@ type Copy2D struct {
 	Width, Height      uint64
 }
 
-// Result is what a function of libcuda returns.
+// Result is the return code of a function of libcuda.
 type Result int32
 
 // The results that the driver distinguishes.
