@@ -158,9 +158,9 @@ func TestCheckUnreached(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "libascendcl.so"), "", 0o644)
 	for why, flags := range map[string][]string{
-		"statically linked":                        {"-static"},
-		"RPATH makes it load " + dir:               {"-Wl,--disable-new-dtags,-rpath,$ORIGIN"},
-		"neither it nor a process that it started": {"-Wl,--enable-new-dtags,-rpath,$ORIGIN"},
+		"statically linked":                   {"-static"},
+		"RPATH makes it load " + dir:          {"-Wl,--disable-new-dtags,-rpath,$ORIGIN"},
+		"has called AscendCL through ropeway": {"-Wl,--enable-new-dtags,-rpath,$ORIGIN"},
 	} {
 		prog := compile(t, filepath.Join(dir, "prog"), `int main(void) { return 6; }`, flags...)
 		_, stderr, code := outcome(t, program(t, checkedToolkit(t), nil, "check", prog))

@@ -167,7 +167,8 @@ func (a *app) meant(err error) string {
 func readSuppressions(files []string) ([]*finding.Suppression, error) {
 	for _, file := range files {
 		if strings.ContainsRune(file, os.PathListSeparator) {
-			return nil, &usageError{fmt.Errorf("--suppress: %s has a colon in it, which a list of files cannot hold", file),
+			return nil, &usageError{
+				fmt.Errorf("--suppress: %s has a colon in it, which a list of files cannot hold", file),
 				"rename the file"}
 		}
 	}
@@ -175,7 +176,8 @@ func readSuppressions(files []string) ([]*finding.Suppression, error) {
 	var syntax *finding.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return nil, &failure{err: err, next: "an entry is a [name], a rule: and stacks by role; see ropeway check --help"}
+		return nil, &failure{err: err,
+			next: "an entry is a [name], a rule: and stacks by role; see ropeway check --help"}
 	case err != nil:
 		return nil, &failure{err: fmt.Errorf("--suppress: %w", err),
 			next: "check the path; --write-suppressions writes such a file"}

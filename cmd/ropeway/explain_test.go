@@ -46,6 +46,7 @@ func TestExplain(t *testing.T) {
 		{"aclnnAdd", []string{"the operator library"}},
 		{"aclopExecuteV2", []string{"the operator layer"}},
 		{"acldvppCreateChannel", []string{"media processing"}},
+		{"halMemAlloc", []string{"the driver (libascend_hal.so)", "Use the function of AscendCL"}},
 		{"HcclAllReduce", []string{"collective communication"}},
 		{"acl.mdl.execute", []string{"acl.mdl.execute  is not part of the runtime", "the model layer"}},
 		{"acl.op", []string{"the operator layer"}},

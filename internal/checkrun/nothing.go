@@ -22,7 +22,8 @@ func (s *Session) nothing() bool {
 // whyNothing returns a reason why a program may have reached no checker.
 func whyNothing(program string) string {
 	const library = "libascendcl.so"
-	unknown := "neither it nor a process that it started has called AscendCL"
+	unknown := "neither it nor a process that it started has called AscendCL through ropeway; " +
+		"one that changes LD_LIBRARY_PATH may load another library"
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return unknown
