@@ -183,8 +183,8 @@ func notBuilt(function uint32, t *thread, a *slots) uint64 {
 	}
 	err := t.NotBuilt(api, args)
 	if err != nil && err.Unbuilt && said[function].CompareAndSwap(false, true) {
-		fmt.Fprintf(os.Stderr, "ropeway: %s is not built yet; "+
-			"it returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000)\n", api)
+		fmt.Fprintf(os.Stderr, "ropeway: %s %s; it returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000)\n", api,
+			core.Unbuilt(api))
 	}
 	if code := t.Done(err); returnsCode[function] {
 		return uint64(code)

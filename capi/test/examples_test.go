@@ -217,14 +217,14 @@ func TestPageCI(t *testing.T) {
 // TestPageMissing: the page quotes what a function that is not built yet says.
 func TestPageMissing(t *testing.T) {
 	text, _ := page(t)
-	line := regexp.MustCompile(`(?m)^    (ropeway: (\w+) is not built yet.*)$`).FindStringSubmatch(text)
+	line := regexp.MustCompile(`(?m)^    (ropeway: (\w+) is not built in ropeway yet.*)$`).FindStringSubmatch(text)
 	if line == nil {
 		t.Fatal("the page does not show what a function that is not built yet says")
 	}
 	kit := toolkit(t)
 	dir := t.TempDir()
-	source := "#include <acl/acl.h>\nint main(void) { aclrtStream n; return " + line[2] +
-		"(&n, 1) != ACL_ERROR_RT_FEATURE_NOT_SUPPORT; }\n"
+	source := "#include <acl/acl.h>\n#include <unistd.h>\nint main(void) { return " + line[2] +
+		"(getpid(), NULL) != ACL_ERROR_RT_FEATURE_NOT_SUPPORT; }\n"
 	testenv.OK(t, os.WriteFile(filepath.Join(dir, "missing.c"), []byte(source), 0o644))
 	command(t, dir, nil, "gcc", "missing.c", "-o", "missing", "-I"+kit+"/include", "-L"+kit+"/lib64", "-lascendcl")
 	r := run(t, []string{"LD_LIBRARY_PATH=" + kit + "/lib64"}, filepath.Join(dir, "missing"))

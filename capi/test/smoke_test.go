@@ -33,7 +33,7 @@ func TestWait(t *testing.T) {
 // TestUnbuilt: a function that is not built checks its arguments, and says once on standard error what it is.
 func TestUnbuilt(t *testing.T) {
 	r := run(t, nil, compile(t, []string{"unbuilt.c"}))
-	if r.code != 0 || strings.Count(r.stderr, "aclrtSnapShotProcessLock is not built yet") != 1 ||
+	if r.code != 0 || strings.Count(r.stderr, "aclrtSnapShotProcessLock is not built in ropeway yet") != 1 ||
 		strings.Count(r.stderr, "\n") != 2 {
 		t.Errorf("exit code %d:\n%s", r.code, r.stderr)
 	}

@@ -242,6 +242,9 @@ func (w *explanation) function(f *explain.Function) {
 		w.item("built", "yes")
 	}
 	w.item("instead", f.ReplacedBy)
+	if f.Outside != nil {
+		w.item("what to do", f.Outside.Do)
+	}
 	w.item("products", support(f.Products))
 	switch {
 	case f.Python != "":
@@ -261,6 +264,9 @@ func (w *explanation) function(f *explain.Function) {
 // notBuilt says what a function does that is not built.
 func notBuilt(f *explain.Function) string {
 	text := "not yet: it "
+	if f.Outside != nil {
+		text = "no, since " + f.Outside.Scope + " It belongs to " + f.Outside.What + ". It "
+	}
 	switch f.Checked {
 	case 0:
 	case 1:

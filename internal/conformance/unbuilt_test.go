@@ -46,8 +46,12 @@ func TestUnbuiltMessage(t *testing.T) {
 	if strings.Contains(text, "another product") || !strings.Contains(text, "not built in ropeway yet") {
 		t.Error(text)
 	}
+	err := e.th.NotBuilt("acltdtCreateDataset", nil) // of another part of the toolkit: never
+	if e.want(err, abi.ErrRTFeatureNotSupport); !strings.Contains(err.Text, "ropeway explain acltdtCreateDataset") {
+		t.Error(err)
+	}
 	o := e.on(machine{product: "310P"})
-	err := o.th.NotBuilt("aclrtSnapShotCallbackRegister", []uint64{0, 1, 0})
+	err = o.th.NotBuilt("aclrtSnapShotCallbackRegister", []uint64{0, 1, 0})
 	if o.want(err, abi.ErrRTFeatureNotSupport); err.Text != "310P does not have this function" {
 		t.Error(err)
 	}

@@ -48,12 +48,20 @@ func (t *Thread) NotBuilt(api string, args []uint64) *Error {
 	}
 	err := t.Lacks(api)
 	if err != nil {
-		err.Text += ", and it is not built in ropeway yet"
+		err.Text += ", and it " + Unbuilt(api)
 	} else {
-		err = Unsupported(api, "", "is not built in ropeway yet")
+		err = Unsupported(api, "", "%s", Unbuilt(api))
 	}
 	err.Unbuilt = true
 	return err
+}
+
+// Unbuilt says of a function that it is not built, and whether it ever will be.
+func Unbuilt(api string) string {
+	if outside[api] {
+		return "is not built in ropeway, which is the runtime alone (ropeway explain " + api + ")"
+	}
+	return "is not built in ropeway yet"
 }
 
 // refuse makes the error of a rule that applies.

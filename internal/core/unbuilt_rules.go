@@ -73,200 +73,89 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclprofRangePushEx": {
 		{code: abi.ErrInvalidParam, arg: "attr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 	},
-	"aclopStartDumpArgs": {
-		{code: abi.ErrFailure, arg: "path", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"acldumpSaveExceptionInfo": {
-		{code: abi.ErrInvalidParam, arg: "fileName", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acldumpGetExceptionInfoPath": {
-		{code: abi.ErrInvalidParam, arg: "path", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "maxLen", text: "<= 1", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return c.a[1] <= 1 }},
-	},
-	"aclrtGetBufFromChain": {
-		{code: abi.ErrInvalidParam, arg: "headBuf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-	},
-	"aclrtGetBufChainNum": {
-		{code: abi.ErrInvalidParam, arg: "headBuf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "num", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclrtAppendBufChain": {
-		{code: abi.ErrInvalidParam, arg: "headBuf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclrtCopyBufRef": {
-		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "newBuf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclrtGetBufData": {
-		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "dataPtr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "size", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-	},
-	"aclrtGetBufDataLen": {
-		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "len", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclrtSetBufDataLen": {
-		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"aclrtFreeBuf": {
-		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"aclrtAllocBuf": {
-		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "size", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"acltdtGetSliceInfoFromItem": {
-		{code: abi.ErrInvalidParam, arg: "dataItem", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "sliceNum", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "sliceId", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-	},
-	"acltdtGetDimsFromItem": {
-		{code: abi.ErrInvalidParam, arg: "dataItem", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtDestroyDataItem": {
-		{code: abi.ErrInvalidParam, arg: "dataItem", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtDestroyDataset": {
-		{code: abi.ErrInvalidParam, arg: "dataset", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtAddDataItem": {
-		{code: abi.ErrInvalidParam, arg: "dataset", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "dataItem", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"acltdtStopChannel": {
-		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtDestroyChannel": {
-		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtCleanChannel": {
-		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtSendTensor": {
-		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "dataset", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"acltdtReceiveTensor": {
-		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "dataset", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"acltdtQueryChannelSize": {
-		{code: abi.ErrInvalidParam, arg: "handle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "size", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"acltdtCreateQueue": {
-		{code: abi.ErrInvalidParam, arg: "qid", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTContextNull, quiet: true, text: "EP form: the calling thread has no current context (and no default device is configured)", applies: func(c *unbuiltCall) bool { return c.form("EP") && !c.context() }},
-	},
-	"acltdtDestroyQueue": {
-		{code: abi.ErrRTContextNull, quiet: true, text: "EP form: the calling thread has no current context (and no default device is configured)", applies: func(c *unbuiltCall) bool { return c.form("EP") && !c.context() }},
-	},
-	"acltdtEnqueue": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"acltdtDequeue": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"acltdtEnqueueData": {
-		{code: abi.ErrInvalidParam, arg: "data", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "dataSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-		{code: abi.ErrRTContextNull, quiet: true, text: "EP form: the calling thread has no current context (and no default device is configured)", applies: func(c *unbuiltCall) bool { return c.form("EP") && !c.context() }},
-	},
-	"acltdtDequeueData": {
-		{code: abi.ErrInvalidParam, arg: "data", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "retDataSize", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "dataSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-		{code: abi.ErrRTContextNull, quiet: true, text: "EP form: the calling thread has no current context (and no default device is configured)", applies: func(c *unbuiltCall) bool { return c.form("EP") && !c.context() }},
-	},
-	"acltdtBindQueueRoutes": {
-		{code: abi.ErrInvalidParam, arg: "qRouteList", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTContextNull, quiet: true, text: "EP form: the calling thread has no current context (and no default device is configured)", applies: func(c *unbuiltCall) bool { return c.form("EP") && !c.context() }},
-	},
-	"acltdtUnbindQueueRoutes": {
-		{code: abi.ErrInvalidParam, arg: "qRouteList", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTContextNull, quiet: true, text: "EP form: the calling thread has no current context (and no default device is configured)", applies: func(c *unbuiltCall) bool { return c.form("EP") && !c.context() }},
-	},
-	"acltdtQueryQueueRoutes": {
-		{code: abi.ErrInvalidParam, arg: "qRouteList", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "queryInfo", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtFreeBuf": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-	},
-	"acltdtGetBufData": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-	},
-	"acltdtSetBufDataLen": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-	},
-	"acltdtGetBufDataLen": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-	},
-	"acltdtAppendBufChain": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-	},
-	"acltdtGetBufChainNum": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-	},
-	"acltdtGetBufFromChain": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-	},
-	"acltdtGetBufUserData": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-	},
-	"acltdtSetBufUserData": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-	},
-	"acltdtCopyBufRef": {
-		{code: abi.ErrFeatureUnsupported, text: "EP form", applies: func(c *unbuiltCall) bool { return c.form("EP") }},
-	},
-	"acltdtDestroyQueueAttr": {
-		{code: abi.ErrInvalidParam, arg: "attr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtSetQueueAttr": {
-		{code: abi.ErrInvalidParam, arg: "attr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "param", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-	},
-	"acltdtGetQueueAttr": {
-		{code: abi.ErrInvalidParam, arg: "attr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "param", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[4] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "paramRetSize", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "type", text: "is neither 0 nor 1", shows: showInt32, argument: 1, applies: func(c *unbuiltCall) bool { return int32(c.a[1]) != 0 && int32(c.a[1]) != 1 }},
-	},
-	"acltdtDestroyQueueRoute": {
-		{code: abi.ErrInvalidParam, arg: "route", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtGetQueueRouteParam": {
-		{code: abi.ErrInvalidParam, arg: "route", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "param", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[4] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "paramRetSize", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "type", text: "is not 0, 1 or 2", shows: showInt32, argument: 1, applies: func(c *unbuiltCall) bool { return int32(c.a[1]) != 0 && int32(c.a[1]) != 1 && int32(c.a[1]) != 2 }},
-		{code: abi.ErrInvalidParam, arg: "len", text: "is below 4", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return c.a[2] < 4 }},
-		{code: abi.ErrFailure, arg: "len", text: "is above 2147483647", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return c.a[2] > 2147483647 }},
-	},
-	"acltdtDestroyQueueRouteList": {
-		{code: abi.ErrInvalidParam, arg: "routeList", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtAddQueueRoute": {
-		{code: abi.ErrInvalidParam, arg: "routeList", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "route", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"acltdtGetQueueRoute": {
-		{code: abi.ErrInvalidParam, arg: "routeList", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "route", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-	},
-	"acltdtDestroyQueueRouteQueryInfo": {
-		{code: abi.ErrInvalidParam, arg: "info", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"acltdtSetQueueRouteQueryInfo": {
-		{code: abi.ErrInvalidParam, arg: "param", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "value", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "type", text: "is not 0, 1 or 2", shows: showInt32, argument: 1, applies: func(c *unbuiltCall) bool { return int32(c.a[1]) != 0 && int32(c.a[1]) != 1 && int32(c.a[1]) != 2 }},
-		{code: abi.ErrInvalidParam, arg: "len", text: "is above 4", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return c.a[2] > 4 }},
-	},
+}
+
+// outside are the functions of other parts of the toolkit than the runtime.
+var outside = map[string]bool{
+	"aclmdlInitDump":                   true,
+	"aclmdlSetDump":                    true,
+	"aclmdlFinalizeDump":               true,
+	"acldumpRegCallback":               true,
+	"acldumpUnregCallback":             true,
+	"aclopStartDumpArgs":               true,
+	"aclopStopDumpArgs":                true,
+	"acldumpGetPath":                   true,
+	"acldumpSaveExceptionInfo":         true,
+	"acldumpGetExceptionInfoPath":      true,
+	"aclrtGetBufFromChain":             true,
+	"aclrtGetBufChainNum":              true,
+	"aclrtAppendBufChain":              true,
+	"aclrtCopyBufRef":                  true,
+	"aclrtGetBufUserData":              true,
+	"aclrtSetBufUserData":              true,
+	"aclrtGetBufData":                  true,
+	"aclrtGetBufDataLen":               true,
+	"aclrtSetBufDataLen":               true,
+	"aclrtFreeBuf":                     true,
+	"aclrtAllocBuf":                    true,
+	"acltdtGetTensorTypeFromItem":      true,
+	"acltdtGetDataTypeFromItem":        true,
+	"acltdtGetDataAddrFromItem":        true,
+	"acltdtGetDataSizeFromItem":        true,
+	"acltdtGetDimNumFromItem":          true,
+	"acltdtGetSliceInfoFromItem":       true,
+	"acltdtGetDimsFromItem":            true,
+	"acltdtCreateDataItem":             true,
+	"acltdtDestroyDataItem":            true,
+	"acltdtCreateDataset":              true,
+	"acltdtDestroyDataset":             true,
+	"acltdtGetDataItem":                true,
+	"acltdtAddDataItem":                true,
+	"acltdtGetDatasetSize":             true,
+	"acltdtGetDatasetName":             true,
+	"acltdtStopChannel":                true,
+	"acltdtCreateChannel":              true,
+	"acltdtCreateChannelWithCapacity":  true,
+	"acltdtDestroyChannel":             true,
+	"acltdtCleanChannel":               true,
+	"acltdtSendTensor":                 true,
+	"acltdtReceiveTensor":              true,
+	"acltdtQueryChannelSize":           true,
+	"acltdtCreateQueue":                true,
+	"acltdtDestroyQueue":               true,
+	"acltdtEnqueue":                    true,
+	"acltdtDequeue":                    true,
+	"acltdtEnqueueData":                true,
+	"acltdtDequeueData":                true,
+	"acltdtGrantQueue":                 true,
+	"acltdtAttachQueue":                true,
+	"acltdtBindQueueRoutes":            true,
+	"acltdtUnbindQueueRoutes":          true,
+	"acltdtQueryQueueRoutes":           true,
+	"acltdtAllocBuf":                   true,
+	"acltdtFreeBuf":                    true,
+	"acltdtGetBufData":                 true,
+	"acltdtSetBufDataLen":              true,
+	"acltdtGetBufDataLen":              true,
+	"acltdtAppendBufChain":             true,
+	"acltdtGetBufChainNum":             true,
+	"acltdtGetBufFromChain":            true,
+	"acltdtGetBufUserData":             true,
+	"acltdtSetBufUserData":             true,
+	"acltdtCopyBufRef":                 true,
+	"acltdtCreateQueueAttr":            true,
+	"acltdtDestroyQueueAttr":           true,
+	"acltdtSetQueueAttr":               true,
+	"acltdtGetQueueAttr":               true,
+	"acltdtCreateQueueRoute":           true,
+	"acltdtDestroyQueueRoute":          true,
+	"acltdtGetQueueRouteParam":         true,
+	"acltdtCreateQueueRouteList":       true,
+	"acltdtDestroyQueueRouteList":      true,
+	"acltdtAddQueueRoute":              true,
+	"acltdtGetQueueRoute":              true,
+	"acltdtGetQueueRouteNum":           true,
+	"acltdtCreateQueueRouteQueryInfo":  true,
+	"acltdtDestroyQueueRouteQueryInfo": true,
+	"acltdtSetQueueRouteQueryInfo":     true,
 }

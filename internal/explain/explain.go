@@ -66,7 +66,8 @@ type Function struct {
 	Header      string    `json:"header"`
 	Group       string    `json:"group"`
 	Does        string    `json:"does,omitempty"`
-	Calls       string    `json:"calls,omitempty"` // below the API: the function of it that does the same
+	Outside     *Outside  `json:"outside,omitempty"` // the part that it belongs to, if that is not the runtime
+	Calls       string    `json:"calls,omitempty"`   // below the API: the function of it that does the same
 	Built       bool      `json:"built"`
 	Checked     int       `json:"checked,omitempty"`      // if it is not built: rules that it checks all the same
 	LastChecked string    `json:"last_checked,omitempty"` // the last of them
@@ -158,6 +159,9 @@ func function(f *table.Function) *Function {
 	a := &Function{Name: f.Name, Prototype: f.Proto, Header: f.Header, Group: f.Group, Does: f.Does,
 		Built:      f.Status == table.Core,
 		Deprecated: f.Deprecated, ReplacedBy: f.ReplacedBy, Rules: rules(f), Notes: f.Notes}
+	if f.Outside != nil {
+		a.Outside = &Outside{f.Name, f.Outside.What, table.Scope, f.Outside.Do}
+	}
 	if f.Same != nil {
 		a.Calls = f.Same.Function.Name
 	}

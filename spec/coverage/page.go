@@ -164,21 +164,35 @@ func grouped(t *table.Table) ([]string, map[string][]*table.Function) {
 	return order, members
 }
 
-// writeLater lists the functions that are not built.
+// writeLater lists the functions that are not built, and those that will not be.
 func writeLater(b *bytes.Buffer, groups []string, members map[string][]*table.Function) {
 	b.WriteString("\n## Not built yet\n\nThese functions make the checks that are expressions, as far as those lead, " +
 		"and return 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT); TestUnbuilt proves it.\n\n" +
 		"| Group | Functions |\n|---|---|\n")
+	outside := map[*table.Outside][]string{}
+	var parts []*table.Outside
 	for _, g := range groups {
 		var names []string
 		for _, f := range members[g] {
-			if f.Status != table.Core {
+			switch o := f.Outside; {
+			case o != nil && outside[o] == nil:
+				parts = append(parts, o)
+				fallthrough
+			case o != nil:
+				outside[o] = append(outside[o], f.Name)
+			case f.Status != table.Core:
 				names = append(names, f.Name)
 			}
 		}
 		if len(names) > 0 {
 			fmt.Fprintf(b, "| %s | %s |\n", g, strings.Join(names, ", "))
 		}
+	}
+	b.WriteString("\n## Outside of the scope\n\nropeway is the runtime. Models, operators and media are not part of " +
+		"it, nor is what serves them. Headers declare these functions, so that programs build; they return 207000, " +
+		"NULL or 0 and name themselves once.\n\n")
+	for _, o := range parts {
+		fmt.Fprintf(b, "- %s: %s\n", o.What, strings.Join(outside[o], ", "))
 	}
 }
 

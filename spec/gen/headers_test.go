@@ -60,7 +60,7 @@ func TestFunctionComment(t *testing.T) {
 		{"aclrtMemcpy", "Errors: 100000, 107000, 107002", "Not yet built"},
 		{"aclrtMemcpyBatchAsyncV2", trialBatch, "Not yet built"},
 		{"aclrtQueryEvent", "Deprecated: use aclrtQueryEventStatus.", "trial"},
-		{"acldumpGetPath", "Not yet built, returns NULL.", "Errors:"},
+		{"acldumpGetPath", "Not built, since ropeway is the runtime alone, returns NULL.", "Errors:"},
 		{"aclprofInit", "Not yet built, returns 207000", "Errors:"},
 	} {
 		f := tab.Function(tt.name)

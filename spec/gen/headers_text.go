@@ -58,7 +58,7 @@ const trialBatch = "The vendor marks the batch copies a trial feature: they may 
 func (w *cWriter) functionComment(f *table.Function) []string {
 	does := f.Does
 	if f.Status == table.Later {
-		does = strings.TrimSpace(does + " " + w.notBuilt(f.C.Return))
+		does = strings.TrimSpace(does + " " + w.notBuilt(f))
 	}
 	facts := productsText(f.Products)
 	if f.Status == table.Core {
@@ -74,18 +74,23 @@ func (w *cWriter) functionComment(f *table.Function) []string {
 	return lines
 }
 
-// notBuilt says what a function that is not built yet does instead.
-func (w *cWriter) notBuilt(ret table.Type) string {
+// notBuilt says what a function that is not built does instead.
+func (w *cWriter) notBuilt(f *table.Function) string {
+	ret := f.C.Return
 	kind, _ := w.t.KindOf(ret.Base)
-	switch {
-	case ret.Base == "aclError" && ret.Pointers == 0:
-		return "Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT)."
-	case ret.Pointers > 0 || kind == table.HandleType:
-		return "Not yet built, returns NULL."
-	case ret.Base == "void":
-		return "Not yet built, does nothing."
+	why := "Not yet built"
+	if f.Outside != nil {
+		why = "Not built, since ropeway is the runtime alone"
 	}
-	return "Not yet built, returns 0."
+	switch {
+	case f.ReturnsCode():
+		return why + ", returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT)."
+	case ret.Pointers > 0 || kind == table.HandleType:
+		return why + ", returns NULL."
+	case ret.Base == "void":
+		return why + ", does nothing."
+	}
+	return why + ", returns 0."
 }
 
 func productsText(products []string) string {

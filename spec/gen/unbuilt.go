@@ -39,6 +39,13 @@ func writeUnbuilt(t *table.Table, _ string) ([]byte, error) {
 		}
 		b.WriteString("},\n")
 	}
+	b.WriteString("}\n\n// outside are the functions of other parts of the toolkit than the runtime.\n" +
+		"var outside = map[string]bool{\n")
+	for _, f := range t.Functions {
+		if f.Outside != nil {
+			fmt.Fprintf(&b, "%q: true,\n", f.Name)
+		}
+	}
 	b.WriteString("}\n")
 	return b.Bytes(), nil
 }

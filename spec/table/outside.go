@@ -13,6 +13,7 @@ type OutsideList struct {
 // Outside is a part of the vendor's toolkit that is not the runtime.
 type Outside struct {
 	Prefixes []string `yaml:"prefixes"` // of its names
+	Groups   []string `yaml:"groups"`   // of functions that headers declare and that are not built
 	Except   []string `yaml:"except"`   // names that begin so are the runtime's all the same
 	Modules  []string `yaml:"modules"`  // of pyACL, without "acl."
 	What     string   `yaml:"what"`     // completes "It belongs to"
@@ -57,7 +58,22 @@ func (t *Table) OutsideFor(name string) *Outside {
 // checkOutside proves that each part can be found and says something.
 func (c *checker) checkOutside() {
 	seen := map[string]bool{}
-	for _, o := range c.Outside.Outside {
+	for i := range c.Outside.Outside {
+		o := &c.Outside.Outside[i]
+		found := 0
+		for _, f := range c.Functions {
+			if !slices.Contains(o.Groups, f.Group) {
+				continue
+			}
+			found++
+			f.Outside = o
+			if f.Status != Later || len(f.Rules) > 0 {
+				c.errorf("outside.yaml: %s is outside, and is built or has rules", f.Name)
+			}
+		}
+		if found < len(o.Groups) {
+			c.errorf("outside.yaml: groups %v: some have no functions", o.Groups)
+		}
 		if len(o.Prefixes) == 0 || o.What == "" || o.Do == "" {
 			c.errorf("outside.yaml: %v: prefixes, what or do is missing", o.Prefixes)
 		}

@@ -44,9 +44,11 @@ type Function struct {
 	// a call of another function that does the same, in a name of the layer below the API; see spec/older.yaml
 	Calls string `yaml:"calls"`
 
-	C    Prototype   `yaml:"-"` // Proto, parsed
-	Same *Call       `yaml:"-"` // Calls, parsed; nil if it is empty
-	Form *PythonForm `yaml:"-"` // Python or PythonExtra, parsed; nil when both are missing
+	C    Prototype `yaml:"-"` // Proto, parsed
+	Same *Call     `yaml:"-"` // Calls, parsed; nil if it is empty
+	// the part of the toolkit that it belongs to, if that is not the runtime; it is not built
+	Outside *Outside    `yaml:"-"`
+	Form    *PythonForm `yaml:"-"` // Python or PythonExtra, parsed; nil when both are missing
 }
 
 // Status says whether a function is built now.

@@ -90,8 +90,8 @@ typedef struct acldumpTensorInfo {
 /* ==== dump ==== */
 
 /*
- * Makes the dump service hand its data to a function of the caller instead of writing files. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Makes the dump service hand its data to a function of the caller instead of writing files. Not built, since
+ * ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_DUMP_API aclError acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk*, int32_t),
@@ -99,41 +99,44 @@ ACL_DUMP_API aclError acldumpRegCallback(int32_t (*const messageCallback)(const 
 
 /*
  * Takes the function of acldumpRegCallback back; data goes to files again. Without one it does nothing. Not
- * yet built, does nothing.
+ * built, since ropeway is the runtime alone, does nothing.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_DUMP_API void acldumpUnregCallback(void);
 
 /*
- * Makes the operator libraries record the parameters of the operators they run, as files below path. Not yet
- * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Makes the operator libraries record the parameters of the operators they run, as files below path. Not
+ * built, since ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclopStartDumpArgs(uint32_t dumpType, const char* path);
 
 /*
- * Ends the recording of aclopStartDumpArgs. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Ends the recording of aclopStartDumpArgs. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclopStopDumpArgs(uint32_t dumpType);
 
 /*
- * Gives the folder of a kind of dump as text that belongs to the library. Not yet built, returns NULL.
+ * Gives the folder of a kind of dump as text that belongs to the library. Not built, since ropeway is the
+ * runtime alone, returns NULL.
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY const char* acldumpGetPath(acldumpType dumpType);
 
 /*
  * Writes tensors in device memory, with a tag, into a file in the folder of exception dump. Meant for
- * callbacks of task failures. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * callbacks of task failures. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY ACL_DUMP_WEAK aclError acldumpSaveExceptionInfo(const char* fileName, const char* userTag,
     const acldumpTensorInfo* tensors, size_t tensorCount);
 
 /*
- * Gives the folder of exception dump of the current device, and makes it. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Gives the folder of exception dump of the current device, and makes it. Not built, since ropeway is the
+ * runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY ACL_DUMP_WEAK aclError acldumpGetExceptionInfoPath(char* path, size_t maxLen);

@@ -3729,22 +3729,22 @@ ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskExtendInfo(const char* const exte
 /* ==== dump ==== */
 
 /*
- * Makes dumping ready so that aclmdlSetDump can switch it on while the process runs. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Makes dumping ready so that aclmdlSetDump can switch it on while the process runs. Not built, since ropeway
+ * is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlInitDump(void);
 
 /*
- * Reads the dump section of a JSON file and applies it. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads the dump section of a JSON file and applies it. Not built, since ropeway is the runtime alone,
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlSetDump(const char* dumpCfgPath);
 
 /*
- * Switches dumping off and waits until the files are written. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Switches dumping off and waits until the files are written. Not built, since ropeway is the runtime alone,
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlFinalizeDump(void);
@@ -3752,78 +3752,81 @@ ACL_FUNC_VISIBILITY aclError aclmdlFinalizeDump(void);
 /* ==== mbuf ==== */
 
 /*
- * The buffer at a position of a chain; 0 is the head. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * The buffer at a position of a chain; 0 is the head. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf* buf);
 
 /*
- * Number of buffers in a chain, head included. Not yet built, returns 207000
+ * Number of buffers in a chain, head included. Not built, since ropeway is the runtime alone, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t* num);
 
 /*
- * Hangs a buffer, with all that hang on it, at the end of a chain. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Hangs a buffer, with all that hang on it, at the end of a chain. Not built, since ropeway is the runtime
+ * alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf);
 
 /*
- * Makes a new buffer whose data area is the one of buf; for a chain, a new chain from buf on. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Makes a new buffer whose data area is the one of buf; for a chain, a new chain from buf on. Not built,
+ * since ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCopyBufRef(const aclrtMbuf buf, aclrtMbuf* newBuf);
 
 /*
- * Copies bytes out of the private data of a buffer. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies bytes out of the private data of a buffer. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufUserData(const aclrtMbuf buf, void* dataPtr, size_t size,
     size_t offset);
 
 /*
- * Copies bytes into the private data of a buffer. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies bytes into the private data of a buffer. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetBufUserData(aclrtMbuf buf, const void* dataPtr, size_t size,
     size_t offset);
 
 /*
- * Address and size of the data area. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Address and size of the data area. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufData(const aclrtMbuf buf, void** dataPtr, size_t* size);
 
 /*
- * Reads the data length. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads the data length. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t* len);
 
 /*
- * Sets how many bytes of the data area count. Not yet built, returns 207000
+ * Sets how many bytes of the data area count. Not built, since ropeway is the runtime alone, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len);
 
 /*
- * Frees a buffer; for the head of a chain the whole chain. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees a buffer; for the head of a chain the whole chain. Not built, since ropeway is the runtime alone,
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFreeBuf(aclrtMbuf buf);
 
 /*
  * Allocates a shared buffer: a header with 256 bytes of private data, and a data area of size bytes in memory
- * shared with the group of the process. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * shared with the group of the process. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocBuf(aclrtMbuf* buf, size_t size);

@@ -34,48 +34,51 @@ typedef enum acltdtTensorType {
 
 /*
  * Tensor type of an item (TENSOR 0, END_OF_SEQUENCE 1, ABNORMAL 2, SLICE_TENSOR 3, END_TENSOR 4).
- * ACL_TENSOR_DATA_UNDEFINED (-1) when dataItem is NULL. Not yet built, returns 0.
+ * ACL_TENSOR_DATA_UNDEFINED (-1) when dataItem is NULL. Not built, since ropeway is the runtime alone,
+ * returns 0.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY acltdtTensorType acltdtGetTensorTypeFromItem(const acltdtDataItem* dataItem);
 
 /*
  * Data type of an item. ACL_DT_UNDEFINED (-1) when dataItem is NULL, and for every item that is not a tensor
- * or a slice of one. Not yet built, returns 0.
+ * or a slice of one. Not built, since ropeway is the runtime alone, returns 0.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclDataType acltdtGetDataTypeFromItem(const acltdtDataItem* dataItem);
 
 /*
- * Address of the bytes of an item. NULL when dataItem is NULL or the item has no bytes. Not yet built,
- * returns NULL.
+ * Address of the bytes of an item. NULL when dataItem is NULL or the item has no bytes. Not built, since
+ * ropeway is the runtime alone, returns NULL.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY void* acltdtGetDataAddrFromItem(const acltdtDataItem* dataItem);
 
 /*
- * Number of bytes of an item. 0 when dataItem is NULL. Not yet built, returns 0.
+ * Number of bytes of an item. 0 when dataItem is NULL. Not built, since ropeway is the runtime alone, returns
+ * 0.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY size_t acltdtGetDataSizeFromItem(const acltdtDataItem* dataItem);
 
 /*
  * Number of dimensions of an item. 0 when dataItem is NULL, for scalars and for items that are no tensor. Not
- * yet built, returns 0.
+ * built, since ropeway is the runtime alone, returns 0.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY size_t acltdtGetDimNumFromItem(const acltdtDataItem* dataItem);
 
 /*
- * Number of slices a big tensor was cut into by the sender, and the index of this one. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Number of slices a big tensor was cut into by the sender, and the index of this one. Not built, since
+ * ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetSliceInfoFromItem(const acltdtDataItem* dataItem, size_t* sliceNum,
     size_t* sliceId);
 
 /*
- * Copies the dimensions of an item to dims. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies the dimensions of an item to dims. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetDimsFromItem(const acltdtDataItem* dataItem, int64_t* dims,
@@ -84,71 +87,74 @@ ACL_FUNC_VISIBILITY aclError acltdtGetDimsFromItem(const acltdtDataItem* dataIte
 /*
  * Makes an item that stands for one tensor, an end of sequence or an abnormal end. NULL (no code) when dims
  * is NULL and dimNum is not 0; when dims is not NULL and dimNum is 0; when dimNum is above 128; when tdtType
- * is not TENSOR and dims is not NULL; when host memory runs out. The checks come in this order. Not yet
- * built, returns NULL.
+ * is not TENSOR and dims is not NULL; when host memory runs out. The checks come in this order. Not built,
+ * since ropeway is the runtime alone, returns NULL.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY acltdtDataItem* acltdtCreateDataItem(acltdtTensorType tdtType, const int64_t* dims,
     size_t dimNum, aclDataType dataType, void* data, size_t size);
 
 /*
- * Frees an item, not its bytes. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees an item, not its bytes. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyDataItem(acltdtDataItem* dataItem);
 
 /*
  * Makes an empty dataset, a list of items that travels as one message. NULL when host memory runs out. Not
- * yet built, returns NULL.
+ * built, since ropeway is the runtime alone, returns NULL.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY acltdtDataset* acltdtCreateDataset(void);
 
 /*
  * Frees a dataset. Items received into it and the host memory behind them go with it; items added by
- * acltdtAddDataItem stay and are freed by the caller. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * acltdtAddDataItem stay and are freed by the caller. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyDataset(acltdtDataset* dataset);
 
 /*
  * The item at a position, counted from 0. NULL when dataset is NULL or index is not below the number of
- * items. Not yet built, returns NULL.
+ * items. Not built, since ropeway is the runtime alone, returns NULL.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY acltdtDataItem* acltdtGetDataItem(const acltdtDataset* dataset, size_t index);
 
 /*
- * Appends an item to a dataset. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Appends an item to a dataset. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAddDataItem(acltdtDataset* dataset, acltdtDataItem* dataItem);
 
 /*
- * Number of items. 0 when dataset is NULL. Not yet built, returns 0.
+ * Number of items. 0 when dataset is NULL. Not built, since ropeway is the runtime alone, returns 0.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY size_t acltdtGetDatasetSize(const acltdtDataset* dataset);
 
 /*
  * Name that the device-side sender gave to the message last received into the dataset; an empty string if
- * none ever came. NULL when dataset is NULL. Not yet built, returns NULL.
+ * none ever came. NULL when dataset is NULL. Not built, since ropeway is the runtime alone, returns NULL.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY const char* acltdtGetDatasetName(const acltdtDataset* dataset);
 
 /*
  * Meant to wake threads that block in a send or receive. Does so only for old receive channels; for a channel
- * with capacity it is an empty call. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * with capacity it is an empty call. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtStopChannel(acltdtChannelHandle* handle);
 
 /*
  * Old kind of channel, without capacity, for devices cut into virtual instances (910). NULL (no code) when
- * name is NULL, the transfer library is not installed or refuses the device, or host memory runs out. Not yet
- * built, returns NULL.
+ * name is NULL, the transfer library is not installed or refuses the device, or host memory runs out. Not
+ * built, since ropeway is the runtime alone, returns NULL.
  * Products: 910.
  */
 ACL_FUNC_VISIBILITY acltdtChannelHandle* acltdtCreateChannel(uint32_t deviceId, const char* name);
@@ -156,8 +162,8 @@ ACL_FUNC_VISIBILITY acltdtChannelHandle* acltdtCreateChannel(uint32_t deviceId, 
 /*
  * Makes a channel on top of a device queue with the given name and depth. NULL (no code) when name is NULL;
  * name is longer than 127 bytes; host memory runs out; the queue module of the device cannot be made ready;
- * capacity is below 2 or above 8192; no queue id is left. The checks come in this order. Not yet built,
- * returns NULL.
+ * capacity is below 2 or above 8192; no queue id is left. The checks come in this order. Not built, since
+ * ropeway is the runtime alone, returns NULL.
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY acltdtChannelHandle* acltdtCreateChannelWithCapacity(uint32_t deviceId, const char* name,
@@ -165,21 +171,21 @@ ACL_FUNC_VISIBILITY acltdtChannelHandle* acltdtCreateChannelWithCapacity(uint32_
 
 /*
  * Ends a channel and frees its handle; a channel with capacity destroys its queue and everything still in it.
- * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Not built, since ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyChannel(acltdtChannelHandle* handle);
 
 /*
- * Drops everything that is in a channel with capacity. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Drops everything that is in a channel with capacity. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtCleanChannel(acltdtChannelHandle* handle);
 
 /*
  * Puts the items of a dataset into a channel as one message; waits up to timeout ms while the channel is
- * full. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * full. Not built, since ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtSendTensor(const acltdtChannelHandle* handle, const acltdtDataset* dataset,
@@ -187,15 +193,16 @@ ACL_FUNC_VISIBILITY aclError acltdtSendTensor(const acltdtChannelHandle* handle,
 
 /*
  * Takes one message out of a channel and fills a dataset with its items; waits up to timeout ms while the
- * channel is empty. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * channel is empty. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtReceiveTensor(const acltdtChannelHandle* handle, acltdtDataset* dataset,
     int32_t timeout);
 
 /*
- * Number of messages in a channel with capacity. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Number of messages in a channel with capacity. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtQueryChannelSize(const acltdtChannelHandle* handle, size_t* size);

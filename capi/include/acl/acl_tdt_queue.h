@@ -63,35 +63,37 @@ typedef enum {
 /* ==== tdt queue ==== */
 
 /*
- * Makes a queue on the device of the current context (EP) or on device 0 (RC) and returns its number. Not yet
- * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Makes a queue on the device of the current context (EP) or on device 0 (RC) and returns its number. Not
+ * built, since ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtCreateQueue(const acltdtQueueAttr* attr, uint32_t* qid);
 
 /*
- * Destroys a queue and the messages in it. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Destroys a queue and the messages in it. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyQueue(uint32_t qid);
 
 /*
  * Puts a buffer (or a chain) into a queue without copying it; waits up to timeout ms while the queue is full.
- * RC form only. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * RC form only. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout);
 
 /*
- * Takes a buffer (or a chain) out of a queue; waits up to timeout ms while it is empty. RC form only. Not yet
- * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Takes a buffer (or a chain) out of a queue; waits up to timeout ms while it is empty. RC form only. Not
+ * built, since ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDequeue(uint32_t qid, acltdtBuf* buf, int32_t timeout);
 
 /*
  * Copies bytes, and optionally user data, into a queue as one message; waits up to timeout ms while the queue
- * is full. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * is full. Not built, since ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtEnqueueData(uint32_t qid, const void* data, size_t dataSize,
@@ -99,147 +101,157 @@ ACL_FUNC_VISIBILITY aclError acltdtEnqueueData(uint32_t qid, const void* data, s
 
 /*
  * Takes one message out of a queue and copies its bytes, and optionally its user data; waits up to timeout ms
- * while the queue is empty. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * while the queue is empty. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDequeueData(uint32_t qid, void* data, size_t dataSize, size_t* retDataSize,
     void* userData, size_t userDataSize, int32_t timeout);
 
 /*
- * Gives another process rights on a queue. RC form with a preconfigured share group only. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Gives another process rights on a queue. RC form with a preconfigured share group only. Not built, since
+ * ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_t timeout);
 
 /*
  * Opens a queue of another process in this one and returns the rights on it. RC form with a preconfigured
- * share group only. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * share group only. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t* permission);
 
 /*
  * Connects queues: everything that enters the source queue of a route is moved by a scheduler on the device
- * to the destination queue; several destinations each get a reference to the same data. Not yet built,
- * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * to the destination queue; several destinations each get a reference to the same data. Not built, since
+ * ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtBindQueueRoutes(acltdtQueueRouteList* qRouteList);
 
 /*
- * Removes routes. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Removes routes. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList* qRouteList);
 
 /*
- * Fills a list with the routes that match. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Fills a list with the routes that match. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtQueryQueueRoutes(const acltdtQueueRouteQueryInfo* queryInfo,
     acltdtQueueRouteList* qRouteList);
 
 /*
- * Makes queue attributes with the defaults: empty name, depth 8. NULL when host memory runs out. Not yet
- * built, returns NULL.
+ * Makes queue attributes with the defaults: empty name, depth 8. NULL when host memory runs out. Not built,
+ * since ropeway is the runtime alone, returns NULL.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY acltdtQueueAttr* acltdtCreateQueueAttr(void);
 
 /*
- * Frees queue attributes. Queues made with them stay. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees queue attributes. Queues made with them stay. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyQueueAttr(const acltdtQueueAttr* attr);
 
 /*
- * Sets name or depth of queue attributes. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Sets name or depth of queue attributes. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtSetQueueAttr(acltdtQueueAttr* attr, acltdtQueueAttrType type, size_t len,
     const void* param);
 
 /*
- * Reads name or depth of queue attributes. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads name or depth of queue attributes. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetQueueAttr(const acltdtQueueAttr* attr, acltdtQueueAttrType type,
     size_t len, size_t* paramRetSize, void* param);
 
 /*
- * Makes a route object with two queue numbers and status 0. NULL when host memory runs out. Not yet built,
- * returns NULL.
+ * Makes a route object with two queue numbers and status 0. NULL when host memory runs out. Not built, since
+ * ropeway is the runtime alone, returns NULL.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY acltdtQueueRoute* acltdtCreateQueueRoute(uint32_t srcId, uint32_t dstId);
 
 /*
- * Frees a route object. A bound route stays bound. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees a route object. A bound route stays bound. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyQueueRoute(const acltdtQueueRoute* route);
 
 /*
- * Reads source, destination or status of a route object. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads source, destination or status of a route object. Not built, since ropeway is the runtime alone,
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetQueueRouteParam(const acltdtQueueRoute* route,
     acltdtQueueRouteParamType type, size_t len, size_t* paramRetSize, void* param);
 
 /*
- * Makes an empty list of routes. NULL when host memory runs out. Not yet built, returns NULL.
+ * Makes an empty list of routes. NULL when host memory runs out. Not built, since ropeway is the runtime
+ * alone, returns NULL.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY acltdtQueueRouteList* acltdtCreateQueueRouteList(void);
 
 /*
- * Frees a list of routes. Bound routes stay bound. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees a list of routes. Bound routes stay bound. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyQueueRouteList(const acltdtQueueRouteList* routeList);
 
 /*
- * Appends a copy of a route to a list. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Appends a copy of a route to a list. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAddQueueRoute(acltdtQueueRouteList* routeList,
     const acltdtQueueRoute* route);
 
 /*
- * Copies the route at a position, counted from 0, into an existing route object. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies the route at a position, counted from 0, into an existing route object. Not built, since ropeway is
+ * the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetQueueRoute(const acltdtQueueRouteList* routeList, size_t index,
     acltdtQueueRoute* route);
 
 /*
- * Number of routes in a list. 0 when routeList is NULL. Not yet built, returns 0.
+ * Number of routes in a list. 0 when routeList is NULL. Not built, since ropeway is the runtime alone,
+ * returns 0.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY size_t acltdtGetQueueRouteNum(const acltdtQueueRouteList* routeList);
 
 /*
- * Makes an empty question for acltdtQueryQueueRoutes. NULL when host memory runs out. Not yet built, returns
- * NULL.
+ * Makes an empty question for acltdtQueryQueueRoutes. NULL when host memory runs out. Not built, since
+ * ropeway is the runtime alone, returns NULL.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY acltdtQueueRouteQueryInfo* acltdtCreateQueueRouteQueryInfo(void);
 
 /*
- * Frees a question. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees a question. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo* info);
 
 /*
- * Sets mode, source or destination of a question. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Sets mode, source or destination of a question. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo* param,
@@ -249,78 +261,79 @@ ACL_FUNC_VISIBILITY aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryI
 
 /*
  * Allocates a shared buffer of size bytes; joins the process to a share group first if needed. RC form only.
- * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Not built, since ropeway is the runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf* buf);
 
 /*
- * Frees a buffer or, for the head of a chain, the chain. RC form only. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees a buffer or, for the head of a chain, the chain. RC form only. Not built, since ropeway is the
+ * runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtFreeBuf(acltdtBuf buf);
 
 /*
- * Address and size of the data area. RC form only. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Address and size of the data area. RC form only. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetBufData(const acltdtBuf buf, void** dataPtr, size_t* size);
 
 /*
- * Sets the data length (1 to the size of the data area). RC form only. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Sets the data length (1 to the size of the data area). RC form only. Not built, since ropeway is the
+ * runtime alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtSetBufDataLen(acltdtBuf buf, size_t len);
 
 /*
- * Reads the data length. RC form only. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads the data length. RC form only. Not built, since ropeway is the runtime alone, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetBufDataLen(acltdtBuf buf, size_t* len);
 
 /*
- * Hangs a buffer at the end of a chain (at most 128). RC form only. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Hangs a buffer at the end of a chain (at most 128). RC form only. Not built, since ropeway is the runtime
+ * alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAppendBufChain(acltdtBuf headBuf, acltdtBuf buf);
 
 /*
- * Number of buffers in a chain. RC form only. Not yet built, returns 207000
+ * Number of buffers in a chain. RC form only. Not built, since ropeway is the runtime alone, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetBufChainNum(acltdtBuf headBuf, uint32_t* num);
 
 /*
- * The buffer at a position of a chain. RC form only. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * The buffer at a position of a chain. RC form only. Not built, since ropeway is the runtime alone, returns
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetBufFromChain(acltdtBuf headBuf, uint32_t index, acltdtBuf* buf);
 
 /*
- * Copies bytes out of the 96 bytes of user data. RC form only. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies bytes out of the 96 bytes of user data. RC form only. Not built, since ropeway is the runtime alone,
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetBufUserData(const acltdtBuf buf, void* dataPtr, size_t size,
     size_t offset);
 
 /*
- * Copies bytes into the 96 bytes of user data. RC form only. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies bytes into the 96 bytes of user data. RC form only. Not built, since ropeway is the runtime alone,
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtSetBufUserData(acltdtBuf buf, const void* dataPtr, size_t size,
     size_t offset);
 
 /*
- * Makes a new buffer that refers to the same data area. RC form only. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Makes a new buffer that refers to the same data area. RC form only. Not built, since ropeway is the runtime
+ * alone, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError acltdtCopyBufRef(const acltdtBuf buf, acltdtBuf* newBuf);

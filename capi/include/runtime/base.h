@@ -34,7 +34,8 @@ typedef void* rtNotify_t;
 ACL_FUNC_VISIBILITY rtError_t rtGetTaskIdAndStreamID(uint32_t* taskId, uint32_t* streamId);
 
 /*
- * Passes numbers to a part of the runtime that type names. Not yet built, returns 0.
+ * Passes numbers to a part of the runtime that type names. Not yet built, returns 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: the documents do not say.
  */
 ACL_FUNC_VISIBILITY rtError_t rtGeneralCtrl(uintptr_t* ctrl, uint32_t num, uint32_t type);

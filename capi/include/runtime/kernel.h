@@ -175,7 +175,7 @@ ACL_FUNC_VISIBILITY rtError_t rtsLaunchCpuKernel(aclrtFuncHandle funcHandle, uin
 
 /*
  * Queues a function of a shared object that lies on the device, by the names in the argument bytes. Not yet
- * built, returns 0.
+ * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: the documents do not say.
  */
 ACL_FUNC_VISIBILITY rtError_t rtAicpuKernelLaunchExWithArgs(const uint32_t kernelType, const char* opName,

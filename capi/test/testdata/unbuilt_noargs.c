@@ -15,7 +15,7 @@ int main(int argc, char **argv)
 		CHECK(call != NULL);
 		call();
 		const char *text = aclGetRecentErrMsg();
-		if (text == NULL || !strstr(text, argv[i]) || !strstr(text, "not built in ropeway yet")) {
+		if (text == NULL || !strstr(text, argv[i]) || !strstr(text, "not built in ropeway")) {
 			fprintf(stderr, "%s: %s\n", argv[i], text ? text : "no message");
 			return 1;
 		}
