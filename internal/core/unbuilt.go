@@ -89,6 +89,4 @@ func (c *unbuiltCall) context() bool { return c.t.Current() != nil }
 
 func (c *unbuiltCall) product(names ...string) bool { return c.t.Product(names...) }
 
-func (c *unbuiltCall) form(name string) bool { return c.t.Runtime.Product.RC == (name == "RC") }
-
 func (c *unbuiltCall) self(i int) bool { return int32(c.a[i]) == int32(os.Getpid()) }
