@@ -69,16 +69,46 @@ func apart(list []driver.Segment) bool {
 // selfOverlap reports a copy whose source and destination overlap and are not equal. role says what from did with it.
 // Checker.mu is held.
 func (j *judge) selfOverlap(from origin, role string, op *driver.Op) {
-	lo, hi := max(op.Dst, op.Src), min(op.Dst, op.Src)+uintptr(op.N)
-	if op.Kind != driver.OpCopy || op.Dst == op.Src || lo >= hi {
+	lo, hi := sharedBytes(op)
+	if lo >= hi {
 		return
+	}
+	what, shared := "copy of "+count(uintptr(op.N)), count(hi-lo)
+	if op.Kind == driver.OpCopy2D {
+		what, shared = fmt.Sprintf("2D copy of %d rows", op.Height), shared+" of a row"
 	}
 	j.report.add(draft{
 		rule: "batch-overlap", role: role, offence: from, lo: lo, hi: hi, memory: j.ledger.find(lo), detail: "copy",
-		summary: fmt.Sprintf("source and destination of one copy of %s share %s", count(uintptr(op.N)), count(hi-lo)),
+		summary: fmt.Sprintf("source and destination of one %s share %s", what, shared),
 		advice: "A device copies the bytes of a copy in any order: copy to other memory first, or in pieces that " +
 			"share no bytes, one after the other.",
 	})
+}
+
+// sharedBytes returns the first bytes that a copy both reads and writes, unless it copies memory to itself in place.
+func sharedBytes(op *driver.Op) (lo, hi uintptr) {
+	rows := uint64(1)
+	switch {
+	case op.Kind == driver.OpCopy2D:
+		rows = op.Height
+	case op.Kind != driver.OpCopy:
+		return 0, 0
+	}
+	if op.Dst == op.Src && op.DstPitch == op.SrcPitch {
+		return 0, 0
+	}
+	for d, s := uint64(0), uint64(0); d < rows && s < rows; {
+		to, from := op.Dst+uintptr(d*op.DstPitch), op.Src+uintptr(s*op.SrcPitch)
+		if lo, hi = max(to, from), min(to, from)+uintptr(op.N); lo < hi {
+			return lo, hi
+		}
+		if to < from {
+			d++
+		} else {
+			s++
+		}
+	}
+	return 0, 0
 }
 
 // overlaps reports segments of a batch that overlap where one of them writes: segments run in any order. role says what

@@ -41,7 +41,7 @@ func (c *Checker) Running(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	switch op.Kind {
 	case driver.OpBatch:
 		c.judge.overlaps(from, "called", op)
-	case driver.OpCopy:
+	case driver.OpCopy, driver.OpCopy2D:
 		c.judge.selfOverlap(from, "called", op)
 	}
 	collides := false

@@ -462,7 +462,7 @@ func (s *schedule) submitted(t *task) {
 	})
 	op := &t.op
 	switch op.Kind {
-	case driver.OpCopy:
+	case driver.OpCopy, driver.OpCopy2D:
 		if t.from.is().model == nil && t.q.model == nil { // else it was judged when it was captured
 			s.judge.alignment(t.from, "submitted", op)
 			s.judge.selfOverlap(t.from, "submitted", op)

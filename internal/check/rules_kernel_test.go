@@ -290,6 +290,18 @@ var orderMistakes = []mistake{
 			p.here("offence")
 			p.ok(transfer.Memcpy(p.Thread, dev, n, dev+64, n, abi.MemcpyDeviceToDevice))
 		}},
+	{rule: "batch-overlap", name: "a queued 2D copy onto itself", role: "submitted", memory: "device", from: 320, n: 64,
+		task: true,
+		run: func(p *program) {
+			dev, s := p.dev(4096), p.stream()
+			at := dev + 320 // row 0 of the destination meets row 1 of the source
+			if p.fixed {
+				at = dev + 128 // rows between those of the source
+			}
+			p.here("offence")
+			p.ok(transfer.Memcpy2dAsync(p.Thread, at, 256, dev, 256, 128, 4, abi.MemcpyDeviceToDevice, s))
+			p.ok(p.SynchronizeStream(s))
+		}},
 	{rule: "batch-overlap", name: "a queued copy onto itself", role: "submitted", memory: "device", from: 64, n: 192,
 		task: true,
 		run: func(p *program) {
