@@ -37,7 +37,8 @@ func TestSecure(t *testing.T) {
 	}
 	env := []string{
 		"ROPEWAY_TRACE=" + inner + "/trace", "ROPEWAY_CHECK=1", "ROPEWAY_CHECK_REPORT=" + inner + "/socket",
-		"ROPEWAY_INJECT=aclInit:1=100000", "ROPEWAY_SUPPRESS=" + inner + "/known",
+		"ROPEWAY_INJECT=aclInit:1=100000", "ACL_API_INJECTION=" + inner + "/missing.so",
+		"ROPEWAY_SUPPRESS=" + inner + "/known",
 		"ROPEWAY_PRODUCT=310P", "ROPEWAY_DEVICES=3",
 		"ASCEND_PROCESS_LOG_PATH=" + inner + "/log", "ASCEND_GLOBAL_LOG_LEVEL=0", "ASCEND_SLOG_PRINT_TO_STDOUT=1",
 		"GODEBUG=schedtrace=1", "GOMAXPROCS=many", "OTHER=stays",
