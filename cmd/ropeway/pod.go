@@ -128,20 +128,31 @@ func writeNew(name, text string, mode os.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// servers runs n copies of a program as servers of a pod on this machine. The exit code is that of the first that
-// failed.
-func (a *app) servers(p *launch, n int) error {
+// servers runs n copies of a program as servers of a pod on this machine, each in a network of its own if apart and
+// where that is allowed. The exit code is that of the first that failed.
+func (a *app) servers(p *launch, n int, apart bool) error {
 	dir, err := os.MkdirTemp("", "ropeway-pod-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is temporary
-	file, err := writePod(dir, slices.Repeat([]string{"127.0.0.1"}, n))
+	addresses := slices.Repeat([]string{"127.0.0.1"}, n)
+	var network *podNetwork
+	if apart {
+		if network, err = newPodNetwork(n); err != nil {
+			fmt.Fprintf(a.stderr, "%s: no namespaces, servers have one network: %v\n", a.name, err)
+		} else {
+			defer network.close()
+			addresses = network.addresses
+		}
+	}
+	file, err := writePod(dir, addresses)
 	if err != nil {
 		return err
 	}
 	vars := []variable{
-		{setup.EnvPod, file}, {"ROPEWAY_POD_SERVERS", fmt.Sprint(n)}, {"WORLD_SIZE", fmt.Sprint(n)},
+		{setup.EnvPod, file}, {"ROPEWAY_POD_SERVERS", fmt.Sprint(n)}, {"ROPEWAY_POD_ADDRESSES",
+			strings.Join(addresses, ",")}, {"WORLD_SIZE", fmt.Sprint(n)},
 	}
 	if !slices.ContainsFunc(p.vars, func(v variable) bool { return v.name == setup.EnvProduct }) &&
 		a.getenv(setup.EnvProduct) == "" {
@@ -178,6 +189,9 @@ func (a *app) servers(p *launch, n int) error {
 			Stderr: errs}
 		if i == 0 {
 			child.Stdin = os.Stdin
+		}
+		if network != nil {
+			child.Path, child.Args = network.command(i, p.file, p.args)
 		}
 		go func() {
 			e, err := follow(p.file, child, each[i])

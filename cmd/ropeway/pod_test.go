@@ -94,3 +94,39 @@ func TestPodInit(t *testing.T) {
 		t.Errorf("read %+v, %v", c, err)
 	}
 }
+
+// TestRunPodNamespaces proves that servers have networks of their own, which go with them, where that is allowed, and
+// run in one elsewhere, which is said.
+func TestRunPodNamespaces(t *testing.T) {
+	testenv.Need(t, "sh")
+	root := fakeToolkit(t)
+	const all = "/run/netns/ropeway-*"
+	before, err := filepath.Glob(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `test "$RANK" = 0 || exit 5; echo "$ROPEWAY_POD_ADDRESSES"; ls /sys/class/net`
+	out, errs, code := outcome(t, program(t, root, nil, "run", "--pod", "2", "--namespaces", "sh", "-c", script))
+	if code != 5 {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	if strings.Contains(errs, "no namespaces") {
+		if !strings.Contains(out, "127.0.0.1,127.0.0.1\n") {
+			t.Errorf("without namespaces: %q", out)
+		}
+		t.Skip(errs)
+	}
+	if !strings.Contains(out, "10.77.0.1,10.77.0.2\n") || !strings.Contains(out, "[0] "+podDevice+"\n") {
+		t.Errorf("in namespaces: %q", out)
+	}
+	left, _ := filepath.Glob(all)
+	for _, name := range left {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), "ropeway-"), "-")
+		if _, gone := os.Stat("/proc/" + pid); gone != nil && !slices.Contains(before, name) {
+			t.Errorf("%s is left behind", name)
+		}
+	}
+	if _, _, code := outcome(t, program(t, root, nil, "run", "--namespaces", "sh")); code != exitUsage {
+		t.Errorf("--namespaces without --pod: exit code %d", code)
+	}
+}

@@ -42,6 +42,7 @@ var runFlags = []struct {
 func (a *app) run() *cobra.Command {
 	var printEnv bool
 	var servers int
+	var apart bool
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] PROGRAM [ARGS]",
 		Short: "Run a program with this library in front of any other",
@@ -57,7 +58,9 @@ With --pod N the program runs N times, as N servers of a pod on this machine:
 see docs/pod.md. Lines of its output begin with the number of the server. Each
 copy has that number in ROPEWAY_POD_SERVER and RANK, and N in WORLD_SIZE; the
 product is A3 if nothing else is said. Only server 0 has standard input. The
-exit code is 0, or that of the first server that failed.`,
+exit code is 0, or that of the first server that failed. With --namespaces each
+server has a network of its own, with an address in ROPEWAY_POD_ADDRESSES (root
+only; for others they share this machine's), and nothing else is reached.`,
 		Example: `  ropeway run ./my_program --its-own-flag
   ropeway run --product 310P --devices 2 -- ./my_program
   ropeway run --blocking python3 train.py
@@ -76,6 +79,9 @@ exit code is 0, or that of the first server that failed.`,
 				why := fmt.Errorf("--pod=%d is refused: it takes 1 to %d, and a program", servers, pod.MaxServer+1)
 				return &usageError{why, fmt.Sprintf("see %s run --help", a.name)}
 			}
+			if apart && !cmd.Flags().Changed("pod") {
+				return &usageError{errors.New("--namespaces needs --pod"), fmt.Sprintf("see %s run --help", a.name)}
+			}
 			kit, err := a.toolkit()
 			if err != nil {
 				return err
@@ -89,13 +95,14 @@ exit code is 0, or that of the first server that failed.`,
 				return nil
 			}
 			if cmd.Flags().Changed("pod") {
-				return a.servers(p, servers)
+				return a.servers(p, servers, apart)
 			}
 			return becomeError(p.file, syscall.Exec(p.file, args, p.environment()))
 		},
 	}
 	addRunFlags(cmd)
 	cmd.Flags().IntVar(&servers, "pod", 0, "run it as `N` servers that share device memory")
+	cmd.Flags().BoolVar(&apart, "namespaces", false, "with --pod: each server in its own network")
 	cmd.Flags().BoolVar(&printEnv, "print-env", false, "write the variables for a shell, run nothing")
 	return cmd
 }
