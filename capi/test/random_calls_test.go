@@ -16,10 +16,13 @@ import (
 // may loop for ever, or run code of their arguments.
 var left = map[string]bool{
 	"aclInit": true, "aclAppLog": true, "aclFinalize": true, "aclFinalizeReference": true,
-	"aclrtStreamWaitEvent": true, "aclrtValueWait": true, "aclrtCmoWaitBarrier": true, "aclrtTaskUpdateAsync": true,
-	"aclrtSwitchStream": true, "aclrtSwitchLabelByIndex": true, "aclrtStreamStop": true, "aclmdlRIAddCondTask": true,
+	"aclrtStreamWaitEvent": true, "aclrtValueWait": true, "aclrtCmoWaitBarrier": true, "rtNotifyWait": true,
+	"aclrtTaskUpdateAsync": true, "aclrtSwitchStream": true, "aclrtSwitchLabelByIndex": true, "aclrtStreamStop": true,
+	"aclmdlRIAddCondTask": true,
 	"aclrtRandomNumAsync": true, "aclrtSetStreamAttribute": true, "aclrtSubscribeHostFunc": true,
 	"aclrtLaunchHostFunc": true, "aclrtLaunchCallback": true, "aclrtSubscribeReport": true,
+	"aclrtApiInjectionSetFunc":            true, // sets code of its arguments
+	"aclrtApiInjectionGetFunc":            true, // the shim reads and writes its arguments, where no fault is caught
 	"aclrtCntNotifyWaitWithTimeout":       true, // the limit is in a structure
 	"aclrtSynchronizeEvent":               true, // a record on a persistent stream runs in no model
 	"aclmdlRIGetTasksByStream":            true, // fills a list of any length

@@ -26,6 +26,33 @@ static bool logged(const char *text)
 	return there;
 }
 
+/* A version that no runtime has. */
+static aclError other_version(int32_t *major, int32_t *minor, int32_t *patch)
+{
+	*major = *minor = *patch = 99;
+	return ACL_SUCCESS;
+}
+
+static void hooks(void)
+{
+	aclrtApiFunc original = NULL, current = NULL;
+	int32_t major = 0, minor = 0, patch = 0;
+	FUNCTION("aclrtApiInjectionGetFunc") {
+		OK(aclrtApiInjectionGetFunc("aclrtGetVersion", &original, &current));
+		EFFECT(original && original == current);
+		REFUSES("name-unknown", aclrtApiInjectionGetFunc("aclInit", &original, &current));
+	}
+	FUNCTION("aclrtApiInjectionSetFunc") {
+		OK(aclrtApiInjectionSetFunc("aclrtGetVersion", (aclrtApiFunc)(void (*)(void))other_version));
+		OK(aclrtGetVersion(&major, &minor, &patch));
+		EFFECT(major == 99 && minor == 99 && patch == 99);
+		OK(aclrtApiInjectionSetFunc("aclrtGetVersion", original));
+		OK(aclrtGetVersion(&major, &minor, &patch));
+		EFFECT(major == ACL_MAJOR_VERSION);
+		REFUSES("name-unknown", aclrtApiInjectionSetFunc("aclInit", original));
+	}
+}
+
 /* The test puts a package runtime of version 8.5.0.alpha1 into ASCEND_HOME_PATH, and none of another name. */
 static void versions(void)
 {
@@ -138,6 +165,7 @@ static void buffers(void)
 
 void functions_misc(void)
 {
+	hooks();
 	versions();
 	machine();
 	numbers();
