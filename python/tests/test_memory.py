@@ -150,11 +150,11 @@ def groups(call):
     same([call("acl.rt.get_group_info_detail", info, 0, attr) for attr in range(6)], [[n] for n in (8, 7, 7, 1, 1024, 0)])
     for wrong in ((0, 0, 0), (info, 1, 0), (info, -1, 0), (info, 0, 6)):
         try:
-            rt.get_group_info_detail(*wrong)
+            accepted = rt.get_group_info_detail(*wrong)
         except RuntimeError as error:
             same(str(error), "acl.rt.get_group_info_detail: aclrtGetGroupInfoDetail returned 100000")
         else:
-            raise AssertionError(f"{wrong} is accepted")
+            raise AssertionError(f"{wrong} gives {accepted}")
     call("acl.rt.destroy_group_info", info)
     same(rt.get_all_group_info(info), acl.ACL_ERROR_RT_INVALID_HANDLE)
 
