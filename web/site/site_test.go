@@ -177,7 +177,8 @@ func TestHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	finding := block.FindSubmatch(text)
-	if finding == nil || !bytes.Contains(readme, finding[1]) {
+	shown := bytes.ReplaceAll(readme, []byte("capi/test/testdata/check/"), nil) // the page's columns are narrow
+	if finding == nil || !bytes.Contains(shown, finding[1]) {
 		t.Errorf("README.md does not show %q", finding)
 	}
 	for _, want := range []string{`href="docs/c.html"`, `href="docs/python.html"`, `href="docs/go.html"`,
