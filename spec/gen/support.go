@@ -27,9 +27,9 @@ func (p *Product) Has(function string) bool {
 	return slices.Contains(list, name)
 }
 
-// IsFunction reports whether the API has a function of that name.
-func IsFunction(name string) bool {
-	_, found := slices.BinarySearch(sorted, name)
+// Hookable reports whether name is a function of the API that programs may replace.
+func Hookable(name string) bool {
+	_, found := slices.BinarySearch(hookable, name)
 	return found
 }
 
@@ -37,8 +37,7 @@ func IsFunction(name string) bool {
 var onlyOn = map[string][]string{
 `
 
-// writeSupport writes the names of the functions, and which products have a function, for those that not all of them
-// have.
+// writeSupport writes which functions can be hooked, and the products of each function that some product lacks.
 func writeSupport(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(supportHead)
@@ -50,9 +49,12 @@ func writeSupport(t *table.Table, _ string) ([]byte, error) {
 		}
 		fmt.Fprintf(&b, "\t%q: {\"%s\"},\n", f.Name, strings.Join(have, `", "`))
 	}
-	b.WriteString("}\n\n// sorted are the names of all functions.\nvar sorted = []string{\n")
+	b.WriteString("}\n\n// hookable are the names of the functions that programs may replace, sorted.\n" +
+		"var hookable = []string{\n")
 	for _, f := range slices.SortedFunc(slices.Values(t.Functions), byName) {
-		fmt.Fprintf(&b, "\t%q,\n", f.Name)
+		if hookable(f) {
+			fmt.Fprintf(&b, "\t%q,\n", f.Name)
+		}
 	}
 	b.WriteString("}\n")
 	return b.Bytes(), nil

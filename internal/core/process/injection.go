@@ -1,8 +1,6 @@
 package process
 
 import (
-	"strings"
-
 	"ropeway/internal/core"
 	"ropeway/internal/product"
 )
@@ -21,8 +19,7 @@ func ApiInjectionGetFunc(t *core.Thread, name *byte, _, _ *core.Addr) *core.Erro
 // hookable refuses the name of a function that cannot be hooked.
 func hookable(_ *core.Thread, api string, name *byte) *core.Error {
 	text := core.CString(name)
-	if product.IsFunction(text) && (strings.HasPrefix(text, "aclrt") || strings.HasPrefix(text, "aclmdlRI")) &&
-		!strings.HasPrefix(text, "aclrtApiInjection") {
+	if product.Hookable(text) {
 		return nil
 	}
 	return core.Invalid(api, "name", "is not a function that can be hooked, whose name begins with aclrt or aclmdlRI; "+
